@@ -1,0 +1,55 @@
+# `make` alone lists the targets. Everything a target needs, it installs into .venv first.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup java demo test unit lint fmt bench update-goldens clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(STAMP) java  ## install everything into .venv
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing dependencies into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $(STAMP)
+
+java:
+	@bash scripts/java.sh
+
+demo: setup  ## generate orders, run a windowed job on Spark, interrupt and resume it, show the result
+	@$(BIN)/python examples/demo.py
+
+lint: $(STAMP)  ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+unit: $(STAMP)  ## the fast tests, no JVM
+	@$(BIN)/python -m pytest -q -m "not spark"
+
+test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
+	@$(BIN)/python -m pytest -q -m "not spark"
+	@$(BIN)/python -m pytest -q -m spark
+
+fmt: $(STAMP)  ## format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup  ## benchmarks: our figure and the rival's from one run
+	@$(BIN)/python -m benchmarks
+
+update-goldens: setup  ## rewrite the expected rows of the golden cases from a local run; review the diff
+	@$(BIN)/python -m pytest -q tests/golden -m "not spark" --update-goldens
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) demo-data bench-results .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,62 @@
+"""Millstream: Flink's programming model on Spark, in Python."""
+
+from millstream.api.functions import (
+    avg,
+    count,
+    dead_letter,
+    first,
+    last,
+    max,  # noqa: A004
+    min,  # noqa: A004
+    session,
+    sliding,
+    sum,  # noqa: A004
+    tumbling,
+)
+from millstream.api.job import Job
+from millstream.api.keyed import KeyedStream, WindowedStream
+from millstream.api.process import Context, ProcessFunction, TimeWindow
+from millstream.api.state import ListState, MapState, ValueState
+from millstream.api.stream import DataStream
+from millstream.connectors.collect.spec import collect
+from millstream.connectors.datagen.spec import datagen
+from millstream.connectors.files.reader import read_files
+from millstream.connectors.files.spec import files
+from millstream.connectors.memory.spec import memory
+from millstream.connectors.print.spec import print_rows as print  # noqa: A004
+from millstream.connectors.rate.spec import rate
+from millstream.errors import MillstreamError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Context",
+    "DataStream",
+    "Job",
+    "KeyedStream",
+    "ListState",
+    "MapState",
+    "MillstreamError",
+    "ProcessFunction",
+    "TimeWindow",
+    "ValueState",
+    "WindowedStream",
+    "avg",
+    "collect",
+    "count",
+    "datagen",
+    "dead_letter",
+    "files",
+    "first",
+    "last",
+    "max",
+    "memory",
+    "min",
+    "print",
+    "rate",
+    "read_files",
+    "session",
+    "sliding",
+    "sum",
+    "tumbling",
+]

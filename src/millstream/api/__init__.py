@@ -1,0 +1,1 @@
+"""What a user writes: jobs, streams, keyed streams, windows, state and functions."""

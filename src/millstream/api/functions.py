@@ -1,0 +1,96 @@
+"""Aggregates, windows and error policies, as the user names them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from millstream.errors import InvalidStep
+from millstream.graph.aggregate import Aggregate
+from millstream.graph.step import OnError
+from millstream.graph.window import WindowSpec
+from millstream.model.connector import ConnectorSpec
+from millstream.model.time import DurationLike, duration_ms, positive_ms
+
+
+def count(of: str | None = None) -> Aggregate:
+    """Rows, or non-null values of a column or expression."""
+    return Aggregate(kind="count", of=of)
+
+
+def sum(of: str) -> Aggregate:  # noqa: A001
+    """Sum of a column or expression; null when there was no value."""
+    return Aggregate(kind="sum", of=of)
+
+
+def avg(of: str) -> Aggregate:
+    """Mean of a column or expression."""
+    return Aggregate(kind="avg", of=of)
+
+
+def min(of: str) -> Aggregate:  # noqa: A001
+    """Smallest value."""
+    return Aggregate(kind="min", of=of)
+
+
+def max(of: str) -> Aggregate:  # noqa: A001
+    """Largest value."""
+    return Aggregate(kind="max", of=of)
+
+
+def first(of: str) -> Aggregate:
+    """First non-null value in arrival order."""
+    return Aggregate(kind="first", of=of)
+
+
+def last(of: str) -> Aggregate:
+    """Last non-null value in arrival order."""
+    return Aggregate(kind="last", of=of)
+
+
+def tumbling(size: DurationLike, *, offset: DurationLike = 0) -> WindowSpec:
+    """Windows of one size, side by side, aligned to 1970 plus `offset`."""
+    size_ms = positive_ms(size, what="window size")
+    return WindowSpec(kind="tumbling", size=size_ms, slide=size_ms, offset=duration_ms(offset, what="window offset"))
+
+
+def sliding(size: DurationLike, slide: DurationLike, *, offset: DurationLike = 0) -> WindowSpec:
+    """Windows of one size that start every `slide`; the size is a multiple of the slide."""
+    return WindowSpec(
+        kind="sliding",
+        size=positive_ms(size, what="window size"),
+        slide=positive_ms(slide, what="window slide"),
+        offset=duration_ms(offset, what="window offset"),
+    )
+
+
+def session(gap: DurationLike) -> WindowSpec:
+    """Windows that end when a key was quiet for `gap`."""
+    return WindowSpec(kind="session", gap=positive_ms(gap, what="session gap"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Bad records go to this sink, committed with the epoch."""
+
+    sink: ConnectorSpec
+
+
+def dead_letter(sink: ConnectorSpec) -> DeadLetter:
+    """Send bad records to a sink: `on_error=ms.dead_letter(ms.files("dead/"))`."""
+    return DeadLetter(sink)
+
+
+OnErrorLike = Literal["fail", "skip"] | DeadLetter
+
+
+def policy(on_error: OnErrorLike, step: str) -> OnError:
+    """The policy as it stands in the plan."""
+    if isinstance(on_error, DeadLetter):
+        return "dead_letter"
+    if on_error == "fail" or on_error == "skip":  # noqa: PLR1714
+        return on_error
+    msg = "unknown error policy"
+    raise InvalidStep(
+        msg, code="STEP-062", step=step, found=repr(on_error), known="fail, skip, ms.dead_letter(sink)", hint="correct on_error="
+    )

@@ -1,0 +1,198 @@
+"""Streams: every method adds one step and returns the stream behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from millstream.api.functions import OnErrorLike, policy
+from millstream.api.signatures import output_schema
+from millstream.errors import InvalidStep
+from millstream.graph.function import function_ref
+from millstream.graph.step import (
+    DEAD,
+    LATE,
+    MAIN,
+    EventTime,
+    Filter,
+    MapBatches,
+    Operation,
+    PythonMap,
+    Select,
+    StepInput,
+    Union,
+    WithColumns,
+)
+from millstream.graph.stream_graph import StreamNode, check_keys
+from millstream.model.connector import ConnectorSpec
+from millstream.model.ids import StepId
+from millstream.model.schema import Schema, SchemaLike, schema_of
+from millstream.model.time import DurationLike, duration_ms, positive_ms
+
+if TYPE_CHECKING:
+    from millstream.api.job import Job
+    from millstream.api.keyed import KeyedStream
+
+class DataStream:
+    """Rows with a schema, on their way from one step to the next."""
+
+    def __init__(self, job: Job, node: StreamNode, output: str = MAIN, *, is_rebalanced: bool = False) -> None:
+        self._job = job
+        self._node = node
+        self._output = output
+        self._is_rebalanced = is_rebalanced
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of this stream."""
+        return self._node.outputs[self._output]
+
+    @property
+    def step(self) -> str:
+        """The id of the step that makes this stream."""
+        return self._node.id
+
+    def event_time(
+        self, column: str, *, max_delay: DurationLike = 0, idle_after: DurationLike | None = None, id: str | None = None
+    ) -> DataStream:
+        """Say when rows happened.
+
+        Args:
+            column: a timestamp, or a long holding milliseconds since 1970.
+            max_delay: how far a row may lie behind the newest one of its partition without being late.
+            idle_after: a partition without rows for that long no longer holds the watermark back.
+            id: a name for the step.
+        """
+        operation = EventTime(
+            column=column,
+            max_delay=duration_ms(max_delay, what="max_delay"),
+            idle_after=None if idle_after is None else positive_ms(idle_after, what="idle_after"),
+        )
+        return self._then(operation, id)
+
+    def filter(
+        self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None
+    ) -> DataStream:
+        """Keep rows for which an expression, or a Python function, is true."""
+        if isinstance(where, str):
+            return self._then(Filter(where=where), id)
+        return self._python("filter_rows", where, None, on_error, id)
+
+    def select(self, *columns: str, id: str | None = None, **named: str) -> DataStream:
+        """Exactly these columns: names of columns, and `name="expression"`."""
+        pairs = tuple((name, f"`{name}`") for name in columns) + tuple(named.items())
+        return self._then(Select(columns=_some(pairs, "select")), id)
+
+    def with_columns(self, *, id: str | None = None, **named: str) -> DataStream:
+        """All columns, with `name="expression"` added or replaced."""
+        return self._then(WithColumns(columns=_some(tuple(named.items()), "with_columns")), id)
+
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], Any] | str,
+        *,
+        schema: SchemaLike | None = None,
+        on_error: OnErrorLike = "fail",
+        id: str | None = None,
+    ) -> DataStream:
+        """One row out for each row in, by a Python function; fused with the Python steps next to it."""
+        return self._python("map", function, schema, on_error, id)
+
+    def flat_map(
+        self,
+        function: Callable[[dict[str, Any]], Any] | str,
+        *,
+        schema: SchemaLike | None = None,
+        on_error: OnErrorLike = "fail",
+        id: str | None = None,
+    ) -> DataStream:
+        """Any number of rows out for each row in."""
+        return self._python("flat_map", function, schema, on_error, id)
+
+    def map_batches(
+        self, function: Callable[[Any], Any] | str, *, schema: SchemaLike | None = None, id: str | None = None
+    ) -> DataStream:
+        """A function from Arrow RecordBatch to RecordBatch, row for row: the output has as many rows as the input."""
+        target = schema_of(schema) if schema is not None else self.schema
+        return self._then(MapBatches(function=function_ref(function, step=id), schema=target), id)
+
+    def union(self, *others: DataStream, id: str | None = None) -> DataStream:
+        """The rows of several streams with one schema."""
+        for other in others:
+            if not isinstance(other, DataStream) or other._job is not self._job:
+                msg = "union takes streams of the same job"
+                raise InvalidStep(msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job")
+        inputs = [stream.as_input() for stream in (self, *others)]
+        return self._job.stream(self._job.add(Union(), inputs, given_id=id))
+
+    def rebalance(self) -> DataStream:
+        """Spread the rows evenly over all subtasks before the next step."""
+        return DataStream(self._job, self._node, self._output, is_rebalanced=True)
+
+    def key_by(self, *columns: str) -> KeyedStream:
+        """Partition by columns: rows with equal values meet in one subtask, in order."""
+        if not columns:
+            msg = "key_by needs a column"
+            raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
+        check_keys(columns, self.schema, self.step)
+        return self._job.keyed_stream(self._node, self._output, columns)
+
+    def side_output(self, name: str) -> DataStream:
+        """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
+        if name not in self._node.outputs or name == MAIN:
+            known = [tag for tag in self._node.outputs if tag != MAIN]
+            msg = f"no side output {name!r}"
+            raise InvalidStep(msg, code="STEP-066", step=self.step, known=known, hint="declare it with outputs=")
+        return DataStream(self._job, self._node, name)
+
+    @property
+    def late(self) -> DataStream:
+        """Rows that came after their window was gone."""
+        return self.side_output(LATE)
+
+    @property
+    def dead(self) -> DataStream:
+        """Dead letters of the step."""
+        return self.side_output(DEAD)
+
+    def sink(self, name: str, connector: ConnectorSpec) -> None:
+        """Write the rows through a connector."""
+        self._job.add_sink(name, connector, self.as_input())
+
+    def as_input(self) -> StepInput:
+        """This stream as the input of a step."""
+        return StepInput(
+            step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
+        )
+
+    def _then(self, operation: Operation, given_id: str | None) -> DataStream:
+        return self._job.stream(self._job.add(operation, (self.as_input(),), given_id=given_id))
+
+    def _python(
+        self,
+        shape: Literal["map", "flat_map", "filter_rows"],
+        function: Any,
+        schema: SchemaLike | None,
+        on_error: OnErrorLike,
+        given_id: str | None,
+    ) -> DataStream:
+        label = given_id or f"{self.step}.{shape}"
+        reference = function_ref(function, step=label)
+        target = None
+        if shape != "filter_rows":
+            target = output_schema(reference.target, schema, step=label, many=shape == "flat_map")
+        operation = PythonMap(shape=shape, function=reference, schema=target, on_error=policy(on_error, label))
+        stream = self._then(operation, given_id)
+        self._job.add_dead_letter(StepId(stream.step), on_error)
+        return stream
+
+
+def _some(pairs: tuple[tuple[str, str], ...], method: str) -> tuple[tuple[str, str], ...]:
+    if not pairs:
+        msg = f"{method} needs at least one column"
+        raise InvalidStep(msg, code="STEP-067", hint=f"{method}(total='price * quantity')")
+    for name, text in pairs:
+        if not isinstance(text, str):
+            msg = f"column {name!r} is not an expression"
+            raise InvalidStep(msg, code="STEP-067", found=repr(text), hint="write the expression as text")
+    return pairs

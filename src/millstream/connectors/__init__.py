@@ -1,0 +1,1 @@
+"""Sources and sinks, one folder each: spec (options, capability), source, sink."""

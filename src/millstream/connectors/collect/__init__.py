@@ -1,0 +1,1 @@
+"""A sink that keeps published rows in this process, for tests and examples."""

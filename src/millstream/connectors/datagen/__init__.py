@@ -1,0 +1,1 @@
+"""Generated rows that are a pure function of a seed."""

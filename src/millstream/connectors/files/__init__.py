@@ -1,0 +1,1 @@
+"""Files of a directory as a source, and directories of files as a sink."""

@@ -1,0 +1,220 @@
+"""Which files a source reads, in which pieces: found once, written down, and from then on read from the log alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import itertools
+import json
+import os
+import posixpath
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files, sync_directory
+from millstream.errors import CheckpointRefused, ExternalFailure, InvalidStep
+
+_ROWS_PER_UNIT = 131_072
+_BYTES_PER_UNIT = 32 << 20
+_SAMPLE = 65_536
+_EXTENSIONS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+}
+_PACKED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+Unit = tuple[int, int, int]
+"""First, end, estimated rows; first and end are 0 when the file is read as a whole."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file and the units it is read in: row groups of parquet, byte ranges of json, else the whole."""
+
+    stamp: FileStamp
+    format: str
+    units: tuple[Unit, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of the log."""
+        return {**dataclasses.asdict(self.stamp), "format": self.format, "units": self.units}
+
+    @staticmethod
+    def from_json(line: dict[str, Any]) -> FoundFile:
+        """Read one line of the log."""
+        stamp = FileStamp(line["path"], line["size"], line["mtime_ns"])
+        return FoundFile(stamp, line["format"], tuple((first, end, rows) for first, end, rows in line["units"]))
+
+
+class DiscoveryLog:
+    """Found files in order, in memory and, with a folder, in `files.jsonl`; a torn last line is cut off on opening."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / "files.jsonl"
+        self.files: list[FoundFile] = []
+        self.is_complete = False
+        if self._path is not None and self._path.exists():
+            self._load(self._path)
+
+    def _load(self, path: Path) -> None:
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                msg = f"line {number} of the discovery log {str(path)!r} cannot be read"
+                raise CheckpointRefused(msg, code="FILES-003", hint="restore the checkpoint folder") from None
+            self._take(entry)
+        if len(whole) < len(data):
+            with path.open("rb+") as file:
+                file.truncate(len(whole))
+                os.fsync(file.fileno())
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if "complete" in entry:
+            self.is_complete = True
+        else:
+            self.files.append(FoundFile.from_json(entry))
+
+    def append(self, found: Sequence[FoundFile], *, complete: bool) -> None:
+        """Write files down, durably before they can be seen; `complete` says that no more will follow."""
+        entries = [each.to_json() for each in found] + ([{"complete": True}] if complete else [])
+        if not entries:
+            return
+        if self._path is not None:
+            _append_lines(self._path, entries)
+        self.files.extend(found)
+        self.is_complete = complete
+
+
+def _append_lines(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        sync_directory(path.parent)
+
+
+class Discovery:
+    """Finds the files of a source that are not in its log yet, in order of modification time and path."""
+
+    def __init__(self, store: fs.FileSystem, root: str, options: dict[str, Any], *, step: str) -> None:
+        self._store, self._root, self._options, self._step = store, root, options, step
+        self._lists = PublishedLists(Path(root))
+
+    def new_files(self, known: set[str]) -> list[FoundFile]:
+        """Files to append to the log; call `taken` when that is done."""
+        stamps = [stamp for stamp in self._stamps() if stamp.path not in known]
+        if not stamps:
+            return []
+        chosen = self._format([stamp.path for stamp in stamps])
+        return [FoundFile(stamp, chosen, self._units(stamp, chosen)) for stamp in stamps]
+
+    def taken(self) -> None:
+        """The files found last are in the log."""
+        self._lists.taken()
+
+    def _stamps(self) -> list[FileStamp]:
+        info = self._store.get_file_info(self._root)
+        if info.type == fs.FileType.NotFound:
+            if self._options["watch"]:
+                return []
+            msg = f"nothing is at {self._root!r}"
+            raise ExternalFailure(msg, code="FILES-004", step=self._step, hint="create it or correct path=")
+        if info.type == fs.FileType.File:
+            return [FileStamp("", info.size, info.mtime_ns)]
+        if self._store.get_file_info(posixpath.join(self._root, LISTS)).type == fs.FileType.Directory:
+            return [stamp for stamp in self._listed() if self._is_wanted(stamp)]
+        found = list_files(self._store, self._root, recursive=self._options["recursive"])
+        return sorted(filter(self._is_wanted, found), key=lambda stamp: (stamp.mtime_ns, stamp.path))
+
+    def _listed(self) -> list[FileStamp]:
+        """Files that a sink of ours has published here; what it has not listed is not for reading."""
+        names = [file.path for each in self._lists.new() for file in each.published()]
+        infos = self._store.get_file_info([posixpath.join(self._root, name) for name in names])
+        return [FileStamp(name, info.size or 0, info.mtime_ns or 0) for name, info in zip(names, infos, strict=True)]
+
+    def _is_wanted(self, stamp: FileStamp) -> bool:
+        return fnmatch.fnmatchcase(posixpath.basename(stamp.path), self._options["pattern"])
+
+    def _format(self, paths: Sequence[str]) -> str:
+        if self._options["format"] is not None:
+            return str(self._options["format"])
+        examples = {_extension(path or self._root): path or self._root for path in paths}
+        kinds = {_EXTENSIONS.get(extension) for extension in examples}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            return kind
+        msg = "the format of the files cannot be told from their names"
+        raise InvalidStep(
+            msg,
+            code="FILES-005",
+            step=self._step,
+            found=", ".join(sorted(examples.values())),
+            known=_EXTENSIONS,
+            hint="pass format=, or pattern= to leave files out",
+        )
+
+    def _units(self, stamp: FileStamp, chosen: str) -> tuple[Unit, ...]:
+        path = joined(self._root, stamp.path)
+        if chosen == "parquet":
+            return _row_group_units(self._store, path)
+        rows = _estimated_rows(self._store, path, stamp.size, chosen)
+        if chosen == "json" and not path.endswith(_PACKED) and stamp.size > 2 * _BYTES_PER_UNIT:
+            return _byte_units(stamp.size, rows)
+        return ((0, 0, rows),)
+
+
+def _extension(path: str) -> str:
+    base, extension = posixpath.splitext(path.lower())
+    return posixpath.splitext(base)[1] if extension in _PACKED else extension
+
+
+def _row_group_units(store: fs.FileSystem, path: str) -> tuple[Unit, ...]:
+    try:
+        with store.open_input_file(path) as file:
+            metadata = pq.read_metadata(file)
+    except (OSError, ValueError) as problem:
+        msg = f"file {path!r} cannot be read as parquet"
+        raise ExternalFailure(
+            msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
+        ) from None
+    units: list[Unit] = []
+    first, rows = 0, 0
+    for group in range(metadata.num_row_groups):
+        rows += metadata.row_group(group).num_rows
+        if rows >= _ROWS_PER_UNIT or group == metadata.num_row_groups - 1:
+            units.append((first, group + 1, rows))
+            first, rows = group + 1, 0
+    return tuple(units)
+
+
+def _byte_units(size: int, rows: int) -> tuple[Unit, ...]:
+    pieces = -(-size // _BYTES_PER_UNIT)
+    cuts = [size * piece // pieces for piece in range(pieces + 1)]
+    return tuple((start, end, rows // pieces) for start, end in itertools.pairwise(cuts))
+
+
+def _estimated_rows(store: fs.FileSystem, path: str, size: int, chosen: str) -> int:
+    if chosen == "arrow":
+        return max(1, size // 64)
+    with store.open_input_stream(path) as stream:
+        sample = stream.read(_SAMPLE)
+    unpacked = size * 5 if path.endswith(_PACKED) else size
+    return max(1, round(unpacked * (sample.count(b"\n") or 1) / max(1, len(sample))))

@@ -1,0 +1,63 @@
+"""Reads what `files` sinks have published in a directory, and nothing else that lies there."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pyarrow as pa
+
+from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists
+from millstream.connectors.files.source import FilesReader
+from millstream.connectors.files.store import LISTS, local_path
+from millstream.errors import ExternalFailure
+from millstream.model.schema import schema_of
+from millstream.runtime.connector import BadRecord
+
+
+def published_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> list[PublishedFile]:
+    """The data files of published epochs, oldest first.
+
+    Args:
+        path: the directory of one or several sinks.
+        step: only files of the sink with this id.
+        lineage: only files of this lineage.
+    """
+    return [file for each in _lists(path, step, lineage) for file in each.published()]
+
+
+def read_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> pa.Table:
+    """The rows of published epochs, oldest first; without columns when nothing is published.
+
+    Args:
+        path: the directory of one or several sinks.
+        step: only rows of the sink with this id.
+        lineage: only rows of this lineage.
+    """
+    tables = [_table(str(path), each) for each in _lists(path, step, lineage)]
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
+def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[FileList]:
+    root = local_path(str(path))
+    if not (root / LISTS).is_dir():
+        msg = f"no sink has written to {str(root)!r}"
+        raise ExternalFailure(msg, code="FILES-040", hint="correct the path, or read plain files with pyarrow")
+    found = PublishedLists(root).new()
+    return [each for each in found if step in {None, each.step} and lineage in {None, each.lineage}]
+
+
+def _table(path: str, listing: FileList) -> pa.Table:
+    root = local_path(path)
+    schema = schema_of(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(listing.schema))))
+    reader = FilesReader({"path": path, **listing.encoding}, schema)
+    batches = []
+    for file in listing.published():
+        info = (root / file.path).stat()
+        body = {"root": str(root), "path": file.path, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+        for part in reader.read({**body, "format": listing.encoding["format"], "part": [0, 0]}):
+            if isinstance(part, BadRecord):
+                msg = f"published file {file.path!r} holds a record that cannot be read"
+                raise ExternalFailure(msg, code="FILES-041", found=part.error, hint="restore the file")
+            batches.append(part)
+    return pa.Table.from_batches(batches, schema.arrow)

@@ -1,0 +1,168 @@
+"""The `files` source: the enumerator logs files once and deals out units; the reader turns a unit into batches."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from millstream.connectors.files.columns import checked_nulls, fitted, partition_of
+from millstream.connectors.files.discovery import Discovery, DiscoveryLog, FoundFile, Unit
+from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store
+from millstream.connectors.files.text import csv_parts, json_parts
+from millstream.errors import CheckpointRefused, ExternalFailure
+from millstream.model.connector import Options
+from millstream.model.schema import Schema
+from millstream.runtime.connector import Advance, BadRecord, Position, SourceContext, Split
+
+_BATCH = 131_072
+
+
+class FilesEnumerator:
+    """Deals out units of logged files in order; a position is the number of units dealt."""
+
+    def __init__(self, options: Options, context: SourceContext) -> None:
+        self._store, self._root = open_store(options["path"])
+        self._watch: bool = options["watch"]
+        self._step = context.step
+        self._discovery = Discovery(self._store, self._root, dict(options), step=context.step)
+        self._log = DiscoveryLog(context.log_dir)
+        self._units: list[tuple[FoundFile, Unit]] = []
+        self._rows = [0]
+        """Estimated rows before each unit, and before the end."""
+        self._known: set[str] = set()
+        self._take(self._log.files)
+
+    def _take(self, files: Sequence[FoundFile]) -> None:
+        for file in files:
+            for unit in file.units:
+                self._units.append((file, unit))
+                self._rows.append(self._rows[-1] + unit[2])
+        self._known.update(file.stamp.path for file in files)
+
+    def initial(self) -> Position:
+        """Before the first unit."""
+        return {"unit": 0}
+
+    def advance(self, start: Position, credit: int) -> Advance:
+        """Take units until their rows use up the credit, at least one; look for new files when they do not."""
+        self._check(start)
+        wanted = self._rows[start["unit"]] + credit
+        if wanted > self._rows[-1] and not self._log.is_complete:
+            self._discover()
+        end = min(bisect.bisect_left(self._rows, wanted, lo=start["unit"]), len(self._units))
+        return Advance(
+            position={"unit": end},
+            finished=self._log.is_complete and end == len(self._units),
+            lag=self._rows[-1] - self._rows[end],
+        )
+
+    def _discover(self) -> None:
+        found = self._discovery.new_files(self._known)
+        self._log.append(found, complete=not self._watch)
+        self._discovery.taken()
+        self._take(found)
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        """One split per unit, from the log alone."""
+        self._check(end)
+        return [self._split(file, unit) for file, unit in self._units[start["unit"] : end["unit"]]]
+
+    def _split(self, file: FoundFile, unit: Unit) -> Split:
+        first, end, rows = unit
+        body = {"root": self._root, **dataclasses.asdict(file.stamp), "format": file.format, "part": [first, end]}
+        return Split("0", body, rows)
+
+    def _check(self, position: Position) -> None:
+        if position["unit"] > len(self._units):
+            msg = "the discovery log ends before the position to read"
+            raise CheckpointRefused(
+                msg,
+                code="FILES-007",
+                step=self._step,
+                found=f"unit {position['unit']}",
+                known=f"{len(self._units)} units",
+                hint="restore the folder of the source inside the checkpoint",
+            )
+
+    def acknowledge(self, position: Position) -> None:
+        """Nothing waits for it: files stay where they are."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class FilesReader:
+    """Reads one unit of one file."""
+
+    def __init__(self, options: Options, schema: Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._store, _ = open_store(options["path"])
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
+        """The rows of the unit in file order; a file that changed since it was found is refused."""
+        check_unchanged(self._store, split["root"], FileStamp(split["path"], split["size"], split["mtime_ns"]))
+        partition = partition_of(split["path"])
+        path = joined(split["root"], split["path"])
+        inside = Schema(tuple(field for field in self._schema if field.name not in partition))
+        try:
+            for part in self._parts(path, split["format"], tuple(split["part"]), inside):
+                if isinstance(part, BadRecord):
+                    yield part
+                elif part.num_rows:
+                    yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
+        except (OSError, pa.ArrowInvalid) as problem:
+            msg = f"file {path!r} cannot be read as {split['format']}"
+            raise ExternalFailure(
+                msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
+            ) from problem
+
+    def _parts(
+        self, path: str, kind: str, part: tuple[int, int], inside: Schema
+    ) -> Iterator[pa.RecordBatch | BadRecord]:
+        match kind:
+            case "parquet":
+                yield from _parquet_batches(self._store, path, part, inside)
+            case "arrow":
+                yield from _arrow_batches(self._store, path)
+            case "json" if part[1]:
+                with self._store.open_input_file(path) as file:
+                    yield from json_parts(file, inside, start=part[0], end=part[1])
+            case "json":
+                with self._store.open_input_stream(path) as stream:
+                    yield from json_parts(stream, inside)
+            case _:
+                with self._store.open_input_stream(path) as stream:
+                    options = self._options
+                    yield from csv_parts(stream, inside, header=options["header"], delimiter=options["delimiter"])
+
+
+def _parquet_batches(
+    store: fs.FileSystem, path: str, part: tuple[int, int], schema: Schema
+) -> Iterator[pa.RecordBatch]:
+    with store.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        present = set(file.schema_arrow.names)
+        # Asking for no column at all loses the number of rows, so one is read and dropped.
+        columns = [name for name in schema.names if name in present] or file.schema_arrow.names[:1]
+        groups = range(*part) if part[1] else None
+        yield from file.iter_batches(batch_size=_BATCH, row_groups=groups, columns=columns)
+
+
+def _arrow_batches(store: fs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
+    with store.open_input_file(path) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        if is_file:
+            reader = pa.ipc.open_file(source)
+            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
+        else:
+            batches = iter(pa.ipc.open_stream(source))
+        for batch in batches:
+            for start in range(0, batch.num_rows, _BATCH):
+                yield batch.slice(start, _BATCH)

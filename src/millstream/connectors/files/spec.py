@@ -1,0 +1,106 @@
+"""Options of the `files` source and sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration, SourceDeclaration
+from millstream.model.guarantee import SinkCapability, SourceCapability
+
+FORMATS = ("parquet", "json", "csv", "arrow")
+COMPRESSIONS = ("none", "snappy", "gzip", "zstd", "lz4")
+
+
+def files(path: object, **options: Any) -> ConnectorSpec:
+    """Files of a directory: a replayable source, or a sink that shows an epoch's files all at once.
+
+    Args:
+        path: a directory; for a source also a single file.
+        **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`; as a sink `format`,
+            `partition_by`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
+    """
+    return ConnectorSpec("files", {"path": str(path), **options})
+
+
+def _is_bounded(options: Mapping[str, Any]) -> bool:
+    return not options["watch"]
+
+
+def _local(path: str) -> str:
+    if not path or ("://" in path and not path.startswith("file://")):
+        msg = "a local path"
+        raise ValueError(msg)
+    return path
+
+
+def _above_zero(value: int | None) -> int | None:
+    if value is not None and value <= 0:
+        msg = "a number above zero"
+        raise ValueError(msg)
+    return value
+
+
+def _one_character(text: str) -> str:
+    if len(text) != 1 or not text.isascii():
+        msg = "one ASCII character"
+        raise ValueError(msg)
+    return text
+
+
+def _columns(value: str | list[str]) -> list[str]:
+    names = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        msg = "different column names"
+        raise ValueError(msg)
+    return names
+
+
+_SHARED = {
+    "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
+    "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
+    "delimiter": Option(kind=(str,), default=",", doc="what separates csv columns", check=_one_character),
+}
+_SOURCE = {
+    "format": Option(
+        kind=(str, type(None)), default=None, choices=(None, *FORMATS), doc="guessed from file names when not given"
+    ),
+    "pattern": Option(kind=(str,), default="*", doc="which file names to read, with * and ?"),
+    "recursive": Option(kind=(bool,), default=False, doc="whether to read folders inside the directory too"),
+    "watch": Option(kind=(bool,), default=False, doc="whether to wait for new files for ever"),
+}
+_SINK = {
+    "format": Option(kind=(str,), default="parquet", choices=FORMATS, doc="how rows are written"),
+    "partition_by": Option(
+        kind=(str, list, tuple), default=[], doc="columns that become folders named column=value", check=_columns
+    ),
+    "max_rows_per_file": Option(
+        kind=(int, type(None)), default=None, doc="rows after which a new file starts", check=_above_zero
+    ),
+    "max_bytes_per_file": Option(
+        kind=(int, type(None)), default=256 << 20, doc="bytes after which a new file starts", check=_above_zero
+    ),
+    "compression": Option(
+        kind=(str, type(None)),
+        default=None,
+        choices=(None, *COMPRESSIONS),
+        doc="snappy for parquet, none for others when not given",
+    ),
+}
+
+DECLARATION = ConnectorDeclaration(
+    name="files",
+    source=SourceDeclaration(
+        options=_SHARED | _SOURCE,
+        capability=SourceCapability.REPLAYABLE,
+        enumerator="millstream.connectors.files.source:FilesEnumerator",
+        reader="millstream.connectors.files.source:FilesReader",
+        is_bounded=_is_bounded,
+    ),
+    sink=SinkDeclaration(
+        options=_SHARED | _SINK,
+        capability=SinkCapability.STAGED_ATOMIC_COMMIT,
+        writer="millstream.connectors.files.sink:FilesWriter",
+        committer="millstream.connectors.files.sink:FilesCommitter",
+    ),
+)

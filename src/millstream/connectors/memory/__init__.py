@@ -1,0 +1,1 @@
+"""Scripted rows as a bounded source, for tests and examples."""

@@ -1,0 +1,118 @@
+"""Reads the script of a `memory` source. A position is an index into it, with the scripted clock and watermark."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.connectors.json_values import batches_from_json
+from millstream.connectors.memory.spec import MARK
+from millstream.errors import ExternalFailure
+from millstream.model.connector import Options
+from millstream.model.schema import Schema
+from millstream.model.time import MIN_TIME
+from millstream.runtime.codecs import batch_to_text, table_from_text
+from millstream.runtime.connector import Advance, BadRecord, Position, SourceContext, Split
+
+_aborted: set[str] = set()
+"""Abort marks that have done their work in this process."""
+
+
+class MemoryEnumerator:
+    """Walks the script: an advance takes rows up to the next mark, or one mark."""
+
+    def __init__(self, options: Options, context: SourceContext) -> None:
+        self._context = context
+        self._partition_by: str | None = options["partition_by"]
+        ends = (index for index, row in enumerate(options["rows"]) if row.get(MARK) == "eof")
+        self._script: list[dict[str, Any]] = options["rows"][: next(ends, None)]
+        self._rows_before = list(itertools.accumulate((MARK not in row for row in self._script), initial=0))
+
+    def initial(self) -> Position:
+        """The start; a script that moves the clock or the watermark sets both from its first epoch on."""
+        kinds = {row.get(MARK) for row in self._script}
+        position: dict[str, int] = {"at": 0}
+        if "clock" in kinds:
+            position["now"] = 0
+        if "watermark" in kinds:
+            position["watermark"] = MIN_TIME
+        return position
+
+    def advance(self, start: Position, credit: int) -> Advance:
+        """Take one mark, or up to `credit` rows before the next mark."""
+        position = dict(start)
+        if credit > 0 and start["at"] < len(self._script):
+            mark = self._script[start["at"]]
+            if MARK in mark:
+                position["at"] += 1
+                _apply(mark, position)
+            else:
+                position["at"] += self._run(start["at"], credit)
+        return Advance(
+            position=position,
+            finished=position["at"] >= len(self._script),
+            lag=self._rows_before[-1] - self._rows_before[position["at"]],
+            watermark=position.get("watermark"),
+            now=position.get("now"),
+        )
+
+    def _run(self, at: int, credit: int) -> int:
+        taken = itertools.takewhile(lambda row: MARK not in row, self._script[at : at + credit])
+        return sum(1 for _ in taken)
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        """One split for each run of rows of one partition; an abort mark fails the first time it is met."""
+        between = self._script[start["at"] : end["at"]]
+        for row in between:
+            if row.get(MARK) == "abort" and row["id"] not in _aborted:
+                _aborted.add(row["id"])
+                msg = f"abort mark {row['id']!r} reached"
+                raise ExternalFailure(
+                    msg, code="TEST-ABORT", step=self._context.step, hint="the script asks for it once"
+                )
+        rows = [row for row in between if MARK not in row]
+        return [self._split(name, list(group)) for name, group in itertools.groupby(rows, self._partition)]
+
+    def _partition(self, row: dict[str, Any]) -> str:
+        return "0" if self._partition_by is None else str(row.get(self._partition_by))
+
+    def _split(self, partition: str, rows: list[dict[str, Any]]) -> Split:
+        body = [_encoded(part) for part in batches_from_json(rows, self._context.schema)]
+        return Split(partition, body, len(rows))
+
+    def acknowledge(self, position: Position) -> None:
+        """Nothing waits for it: the script stays."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _apply(mark: dict[str, Any], position: dict[str, int]) -> None:
+    if mark[MARK] == "watermark":
+        position["watermark"] = mark["at"]
+    elif mark[MARK] == "clock":
+        position["now"] += mark["advance"]
+
+
+def _encoded(part: pa.RecordBatch | BadRecord) -> dict[str, str]:
+    if isinstance(part, BadRecord):
+        return {"raw": part.raw, "error": part.error}
+    return {"rows": batch_to_text(part)}
+
+
+class MemoryReader:
+    """Decodes the rows a split carries."""
+
+    def __init__(self, options: Options, schema: Schema) -> None:
+        self._schema = schema.arrow
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
+        """The rows and bad records of the split, in script order."""
+        for part in split:
+            if "rows" in part:
+                yield from table_from_text(part["rows"]).cast(self._schema).to_batches()
+            else:
+                yield BadRecord(part["raw"], part["error"])

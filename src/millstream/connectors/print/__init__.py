@@ -1,0 +1,1 @@
+"""A sink that prints published rows."""

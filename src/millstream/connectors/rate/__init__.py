@@ -1,0 +1,1 @@
+"""Numbered rows at a steady pace."""

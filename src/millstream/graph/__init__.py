@@ -1,0 +1,1 @@
+"""Graphs of steps: `StreamModel` as the user wrote it, `StreamGraph` resolved, `JobGraph` chained."""

@@ -1,0 +1,77 @@
+"""References to user code: `module:qualname` where it can be imported, the object itself where it cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from millstream.errors import InvalidStep
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionRef:
+    """A user function or process function. Two references are equal when their names are."""
+
+    name: str
+    location: str = dataclasses.field(compare=False)
+    is_importable: bool
+    target: Any = dataclasses.field(compare=False, repr=False)
+
+
+def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
+    """Refer to a callable, a process function, or one named by `module:qualname`."""
+    if isinstance(target, str):
+        return _imported(target, step)
+    described = target if hasattr(target, "__qualname__") else type(target)
+    module, qualname = getattr(described, "__module__", "?"), getattr(described, "__qualname__", repr(target))
+    location = code_location(described)
+    name = f"{module}:{qualname}"
+    is_importable = _finds(name, target)
+    return FunctionRef(
+        name=name if is_importable else f"{name}@{location}", location=location, is_importable=is_importable, target=target
+    )
+
+
+def code_location(target: Any) -> str:
+    """`file.py:12` of the user's code, for messages."""
+    code = getattr(inspect.unwrap(target) if callable(target) else target, "__code__", None)
+    if code is not None:
+        return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    try:
+        lines, start = inspect.getsourcelines(target)
+        return f"{Path(inspect.getsourcefile(target) or '?').name}:{start if lines else 0}"
+    except (OSError, TypeError):
+        return getattr(target, "__module__", "unknown")
+
+
+def _finds(name: str, target: Any) -> bool:
+    """Whether another process that imports `name` gets the same behaviour."""
+    module, qualname = name.split(":", 1)
+    if module == "__main__" or "<" in qualname or module not in sys.modules:
+        return False
+    found: Any = sys.modules[module]
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if found is target:
+        return True
+    return found is type(target) and not getattr(target, "__dict__", None)
+
+
+def _imported(name: str, step: str | None) -> FunctionRef:
+    module, _, qualname = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as problem:
+        msg = "function cannot be imported"
+        raise InvalidStep(
+            msg, code="STEP-010", step=step, found=f"{name!r} ({problem})", hint="name it as 'module:function', importable here"
+        ) from None
+    if isinstance(found, type):
+        found = found()
+    return FunctionRef(name=name, location=code_location(found if callable(found) else type(found)), is_importable=True, target=found)

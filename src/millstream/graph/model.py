@@ -1,0 +1,110 @@
+"""`StreamModel`: a job as its author wrote it: steps, the components they name, and what the job requires."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from millstream.errors import InvalidPlan, InvalidStep
+from millstream.graph.function import FunctionRef
+from millstream.graph.step import Sink, Source, Step
+from millstream.model.connector import sink_declaration, source_declaration
+from millstream.model.guarantee import Guarantee
+from millstream.model.ids import StepId
+
+Mode = Literal["STREAMING"]
+MAX_KEY_GROUPS = 32768
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What the job asks of whatever runs it."""
+
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    parallelism: int = 2
+    max_parallelism: int = 128
+    epoch_interval: int = 1000
+    rows_per_epoch: int = 2_000_000
+
+    def __post_init__(self) -> None:
+        checks = {
+            "parallelism": 1 <= self.parallelism <= self.max_parallelism,
+            "max_parallelism": 1 <= self.max_parallelism <= MAX_KEY_GROUPS,
+            "epoch_interval": self.epoch_interval >= 0,
+            "rows_per_epoch": self.rows_per_epoch >= 1,
+        }
+        for name, holds in checks.items():
+            if not holds:
+                msg = f"{name} is out of range"
+                known = f"1 <= parallelism <= max_parallelism <= {MAX_KEY_GROUPS}; intervals and rows above zero"
+                raise InvalidStep(msg, code="STEP-030", found=getattr(self, name), known=known, hint=f"correct {name}=")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """Something a step needs from outside the framework: a connector or user code."""
+
+    step: StepId
+    role: Literal["source", "sink", "function"]
+    name: str
+    capability: str = ""
+    location: str = dataclasses.field(default="", compare=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StreamModel:
+    """Steps in the order they were written: every step stands behind its inputs, so there is no cycle."""
+
+    name: str
+    steps: tuple[Step, ...]
+    requirements: Requirements = Requirements()
+
+    def __post_init__(self) -> None:
+        seen: set[StepId] = set()
+        ids = {step.id for step in self.steps}
+        for step in self.steps:
+            if step.id in seen:
+                raise duplicate_id(step.id)
+            for edge in step.inputs:
+                if edge.step not in seen:
+                    raise _bad_input(step.id, edge.step, is_cycle=edge.step in ids, known=seen)
+            seen.add(step.id)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Connectors with their capability, and user code with its place."""
+        return tuple(part for step in self.steps for part in _components(step))
+
+    def step(self, step_id: StepId) -> Step:
+        """The step with that id."""
+        return next(step for step in self.steps if step.id == step_id)
+
+
+def duplicate_id(step_id: str) -> InvalidStep:
+    """The error for an id used twice."""
+    msg = "step id is already taken"
+    return InvalidStep(msg, code="STEP-031", step=step_id, hint="give this step another name or id=")
+
+
+def _bad_input(step: str, missing: str, *, is_cycle: bool, known: set[StepId]) -> InvalidPlan:
+    if is_cycle:
+        msg = f"input {missing!r} stands behind the step itself: the graph has a cycle"
+        return InvalidPlan(msg, code="PLAN-010", step=step, hint="streams only flow forward; break the cycle")
+    msg = f"unknown input {missing!r}"
+    return InvalidPlan(msg, code="PLAN-011", step=step, known=known, hint="name an earlier step as input")
+
+
+def _components(step: Step) -> list[Component]:
+    operation = step.operation
+    if isinstance(operation, Source):
+        capability = source_declaration(operation.connector, step=step.id).capability
+        return [Component(step=step.id, role="source", name=operation.connector.name, capability=capability)]
+    if isinstance(operation, Sink):
+        capability_of_sink = sink_declaration(operation.connector, step=step.id).capability
+        return [Component(step=step.id, role="sink", name=operation.connector.name, capability=capability_of_sink)]
+    found = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
+    return [
+        Component(step=step.id, role="function", name=ref.name, location=ref.location)
+        for ref in found
+        if isinstance(ref, FunctionRef)
+    ]

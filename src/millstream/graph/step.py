@@ -1,0 +1,198 @@
+"""Steps as the user wrote them. Each is a plain value that checks itself when built."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from millstream.errors import InvalidStep
+from millstream.graph.aggregate import Aggregate
+from millstream.graph.function import FunctionRef
+from millstream.graph.state import StateDescriptor
+from millstream.graph.window import WindowSpec
+from millstream.model.connector import ConnectorSpec
+from millstream.model.ids import StepId
+from millstream.model.schema import Schema
+
+OnError = Literal["fail", "skip", "dead_letter"]
+Emit = Literal["epoch", "row", "end"]
+PartitionKind = Literal["forward", "hash", "rebalance"]
+MAIN, LATE, DEAD = "main", "late", "dead"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepInput:
+    """Where a step's rows come from, and how they are partitioned on the way."""
+
+    step: StepId
+    output: str = MAIN
+    partition: PartitionKind = "forward"
+    keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.partition == "hash") != bool(self.keys):
+            msg = "a hash edge has keys and no other edge has"
+            raise InvalidStep(msg, code="STEP-020", found=f"{self.partition} keys={self.keys}", hint="use key_by('column')")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Rows from outside."""
+
+    kind: ClassVar = "source"
+    connector: ConnectorSpec
+    schema: Schema
+    on_error: OnError = "fail"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """Names the column that says when a row happened, and how far rows may be out of order."""
+
+    kind: ClassVar = "event_time"
+    column: str
+    max_delay: int = 0
+    idle_after: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keeps rows for which an expression is true."""
+
+    kind: ClassVar = "filter"
+    where: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """Exactly these columns, each an expression."""
+
+    kind: ClassVar = "select"
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WithColumns:
+    """All columns, with these added or replaced."""
+
+    kind: ClassVar = "with_columns"
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PythonMap:
+    """A Python function per row: one row out (`map`), any number (`flat_map`), or keep/drop (`filter_rows`)."""
+
+    kind: ClassVar = "python"
+    shape: Literal["map", "flat_map", "filter_rows"]
+    function: FunctionRef
+    schema: Schema | None = None
+    on_error: OnError = "fail"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MapBatches:
+    """A Python function from Arrow batch to Arrow batch."""
+
+    kind: ClassVar = "map_batches"
+    function: FunctionRef
+    schema: Schema
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Union:
+    """The rows of several inputs with one schema."""
+
+    kind: ClassVar = "union"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedAggregate:
+    """Running built-in aggregates per key."""
+
+    kind: ClassVar = "aggregate"
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    emit: Emit = "epoch"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce:
+    """A running Python reduction per key; emits after every row."""
+
+    kind: ClassVar = "reduce"
+    function: FunctionRef
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process function with state and timers."""
+
+    kind: ClassVar = "process"
+    function: FunctionRef
+    schema: Schema
+    states: tuple[StateDescriptor, ...] = ()
+    outputs: tuple[tuple[str, Schema], ...] = ()
+    on_error: OnError = "fail"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Windows per key, closed by built-in aggregates, a reduction or a window function: exactly one of them."""
+
+    kind: ClassVar = "window"
+    window: WindowSpec
+    lateness: int = 0
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    reduce: FunctionRef | None = None
+    process: FunctionRef | None = None
+    schema: Schema | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Rows to outside."""
+
+    kind: ClassVar = "sink"
+    connector: ConnectorSpec
+
+
+Operation = (
+    Source
+    | EventTime
+    | Filter
+    | Select
+    | WithColumns
+    | PythonMap
+    | MapBatches
+    | Union
+    | KeyedAggregate
+    | Reduce
+    | Process
+    | Window
+    | Sink
+)
+KEYED = (KeyedAggregate, Reduce, Process, Window)
+"""Operations that hold state per key and therefore need a hash edge."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a job: an operation, its inputs and a stable id."""
+
+    id: StepId
+    operation: Operation
+    inputs: tuple[StepInput, ...] = ()
+    has_given_id: bool = False
+
+    def __post_init__(self) -> None:
+        takes = 0 if isinstance(self.operation, Source) else 2 if isinstance(self.operation, Union) else 1
+        if isinstance(self.operation, Source) and self.inputs:
+            msg = "a source takes no input"
+            raise InvalidStep(msg, code="STEP-021", step=self.id, hint="remove the input")
+        if len(self.inputs) < takes or (takes == 1 and len(self.inputs) > 1):
+            msg = f"a {self.operation.kind} step takes {'at least two inputs' if takes == 2 else 'one input'}"
+            raise InvalidStep(msg, code="STEP-021", step=self.id, found=len(self.inputs), hint="connect it to a stream")
+        is_hashed = any(edge.partition == "hash" for edge in self.inputs)
+        if isinstance(self.operation, KEYED) != is_hashed:
+            msg = "a keyed step needs a keyed stream" if not is_hashed else "only keyed steps take a keyed stream"
+            raise InvalidStep(msg, code="STEP-022", step=self.id, hint="call key_by('column') right before it")

@@ -1,0 +1,1 @@
+"""Run a plan in this process, without a JVM: for tests and small runs."""

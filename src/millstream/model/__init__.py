@@ -1,0 +1,1 @@
+"""Values with no behaviour beyond their own checks."""

@@ -1,0 +1,146 @@
+"""What a connector declares about itself: options, capabilities, and where its code lives.
+
+A job holds a `ConnectorSpec` (a name and options). The declaration of that name says which options exist and what the
+connector can promise, so a wrong option is refused where the user wrote it, without importing the connector's code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from millstream.errors import InvalidStep
+from millstream.model.guarantee import SinkCapability, SourceCapability
+
+Role = Literal["source", "sink"]
+Options = Mapping[str, Any]
+_REQUIRED = object()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConnectorSpec:
+    """A connector as the user names it: `ms.files("in/", format="json")`."""
+
+    name: str
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: its kind, its default, and a sentence for the reference."""
+
+    kind: tuple[type, ...]
+    doc: str
+    default: Any = _REQUIRED
+    choices: tuple[Any, ...] = ()
+    check: Callable[[Any], Any] | None = None
+    """Returns the value to use, or raises `ValueError` with what was expected."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the user must give it."""
+        return self.default is _REQUIRED
+
+
+def _never(_: Options) -> bool:
+    return False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDeclaration:
+    """The source half of a connector. `enumerator` and `reader` are `module:attribute`, loaded when a job runs."""
+
+    options: dict[str, Option]
+    capability: SourceCapability
+    enumerator: str
+    reader: str
+    is_bounded: Callable[[Options], bool] = _never
+    schema: Callable[[Options], Any] | None = None
+    """For sources that know their columns: called when the user gives no `schema=`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SinkDeclaration:
+    """The sink half of a connector. `writer` and `committer` are `module:attribute`, loaded when a job runs."""
+
+    options: dict[str, Option]
+    capability: SinkCapability
+    writer: str
+    committer: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorDeclaration:
+    """Everything known about a connector without running it."""
+
+    name: str
+    source: SourceDeclaration | None = None
+    sink: SinkDeclaration | None = None
+
+
+BUILT_IN = ("collect", "datagen", "files", "memory", "print", "rate")
+
+
+def declaration(name: str) -> ConnectorDeclaration:
+    """The declaration of a connector, found by name in `millstream.connectors.<name>.spec`."""
+    if name not in BUILT_IN:
+        msg = "unknown connector"
+        raise InvalidStep(msg, code="CONN-001", found=repr(name), known=BUILT_IN, hint="use one of the known connectors")
+    module = importlib.import_module(f"millstream.connectors.{name}.spec")
+    found = module.DECLARATION
+    assert isinstance(found, ConnectorDeclaration), f"{module.__name__}.DECLARATION must be a ConnectorDeclaration"
+    return found
+
+
+def source_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SourceDeclaration:
+    """The source half, or an error that names what the connector can be."""
+    found = declaration(spec.name).source
+    if found is None:
+        msg = f"connector {spec.name!r} cannot be a source"
+        raise InvalidStep(msg, code="CONN-002", step=step, known="it is a sink", hint="use it in .sink(...)")
+    return found
+
+
+def sink_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SinkDeclaration:
+    """The sink half, or an error that names what the connector can be."""
+    found = declaration(spec.name).sink
+    if found is None:
+        msg = f"connector {spec.name!r} cannot be a sink"
+        raise InvalidStep(msg, code="CONN-002", step=step, known="it is a source", hint="use it in job.source(...)")
+    return found
+
+
+def checked_options(declared: Mapping[str, Option], options: Options, *, step: str | None, name: str) -> dict[str, Any]:
+    """Options with defaults filled in; an unknown, missing or ill-typed one is refused."""
+    for given in options:
+        if given not in declared:
+            msg = f"connector {name!r} has no option {given!r}"
+            raise InvalidStep(msg, code="CONN-003", step=step, known=declared, hint="remove it or use a known option")
+    return {key: _value(key, option, options, step=step, name=name) for key, option in declared.items()}
+
+
+def _value(key: str, option: Option, options: Options, *, step: str | None, name: str) -> Any:
+    if key not in options:
+        if option.is_required:
+            msg = f"connector {name!r} needs option {key!r}"
+            raise InvalidStep(msg, code="CONN-004", step=step, hint=f"pass {key}=...; {option.doc}")
+        return option.default
+    value = options[key]
+    expected = " or ".join(kind.__name__ for kind in option.kind)
+    if not isinstance(value, option.kind) or (isinstance(value, bool) and bool not in option.kind):
+        raise _wrong(key, value, expected, step, name)
+    if option.choices and value not in option.choices:
+        raise _wrong(key, value, ", ".join(map(str, option.choices)), step, name)
+    if option.check is None:
+        return value
+    try:
+        return option.check(value)
+    except ValueError as problem:
+        raise _wrong(key, value, str(problem), step, name) from None
+
+
+def _wrong(key: str, value: object, expected: str, step: str | None, name: str) -> InvalidStep:
+    msg = f"option {key!r} of connector {name!r} has a wrong value"
+    return InvalidStep(msg, code="CONN-005", step=step, found=repr(value), known=expected, hint=f"correct {key}=")

@@ -1,0 +1,1 @@
+"""Plans: passes that turn a `StreamModel` into a `DeploymentPlan`, fingerprints, JSON and text forms."""

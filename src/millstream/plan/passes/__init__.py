@@ -1,0 +1,1 @@
+"""One module per pass; `plan.compile` lists them in order."""

@@ -1,0 +1,36 @@
+"""Join a partitioned plan with its surroundings: master, confs, checkpoint, credits and memory."""
+
+from __future__ import annotations
+
+from millstream.graph.step import Source
+from millstream.model.connector import source_declaration
+from millstream.plan.deployment import Deployment, DeploymentPlan, FlowControl
+from millstream.plan.partitioned import PartitionedPlan
+
+
+def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
+    """Share the rows of an epoch among the sources and fix what the engine is told."""
+    sources = [
+        (planned.vertex.id, planned.vertex.head.operation)
+        for planned in plan.vertices
+        if isinstance(planned.vertex.head.operation, Source)
+    ]
+    requirements = plan.graph.requirements
+    credit = max(1, requirements.rows_per_epoch // max(1, len(sources)))
+    is_bounded = all(_is_bounded(operation) for _, operation in sources if isinstance(operation, Source))
+    return DeploymentPlan(
+        plan=plan,
+        master=deployment.master,
+        checkpoint=deployment.checkpoint,
+        state_backend=deployment.state_backend,
+        flow=tuple(FlowControl(source=step, credit=credit) for step, _ in sources),
+        memory=deployment.memory,
+        confs=deployment.confs,
+        is_bounded=is_bounded,
+        epoch_interval=requirements.epoch_interval,
+    )
+
+
+def _is_bounded(operation: Source) -> bool:
+    declared = source_declaration(operation.connector)
+    return declared.is_bounded(operation.connector.options)

@@ -1,0 +1,27 @@
+"""Give every vertex its level and every edge its port."""
+
+from __future__ import annotations
+
+from millstream.graph.job_graph import JobGraph
+from millstream.model.ids import StepId
+from millstream.plan.fingerprint import Fingerprint
+from millstream.plan.partitioned import PartitionedPlan, PlannedEdge, PlannedVertex
+
+
+def partition(graph: JobGraph, fingerprint: Fingerprint) -> PartitionedPlan:
+    """Levels rise by one at each exchange; forward edges keep the level of their deepest input."""
+    levels: dict[StepId, int] = {}
+    for vertex in graph.vertices:
+        levels[vertex.id] = max((levels[edge.source] + edge.is_exchange for edge in graph.into(vertex.id)), default=0)
+    edges = tuple(
+        PlannedEdge(port=port, edge=edge, from_level=levels[edge.source], to_level=levels[edge.target])
+        for port, edge in enumerate(graph.edges)
+    )
+    return PartitionedPlan(
+        graph=graph,
+        vertices=tuple(PlannedVertex(vertex=vertex, level=levels[vertex.id]) for vertex in graph.vertices),
+        edges=edges,
+        parallelism=graph.requirements.parallelism,
+        key_groups=graph.requirements.max_parallelism,
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,79 @@
+"""Running built-in aggregates per key: merged vectorised, emitted once per epoch or at the end of the input."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from millstream.graph.step import MAIN, KeyedAggregate
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.schema import HIDDEN
+from millstream.runtime.accumulate import Accumulators
+from millstream.runtime.batch import Batch
+from millstream.runtime.columns import ColumnPages
+from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keyed import Turn
+from millstream.runtime.pages import Due, StepPages
+
+_NEW = HIDDEN + "new"
+_EMIT_ROWS = 131_072
+
+
+def accumulators_of(node: StreamNode) -> Accumulators:
+    """The aggregates of a keyed aggregate or window node."""
+    operation = node.operation
+    aggregates = operation.aggregates  # type: ignore[union-attr]
+    schema = node.outputs[MAIN]
+    return Accumulators(aggregates, node.expressions, [schema[name] for name, _ in aggregates])
+
+
+class AggregateOperator:
+    """Keeps partial results per key; its sender has combined the rows already."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, KeyedAggregate)
+        assert node.input_schema is not None
+        self._node, self._operation = node, node.operation
+        self._accumulators = accumulators_of(node)
+        key_fields = [pa.field(key, node.input_schema[key].type) for key in node.keys]
+        self._stored = pa.schema(key_fields + self._accumulators.part_fields)
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+
+    def run(self, turn: Turn) -> Due:
+        """Merge what came with what is stored, emit, store."""
+        pages = ColumnPages(
+            StepPages(turn.store, self._node.id),
+            self._stored,
+            self._node.keys,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+        )
+        state = self._stored.empty_table()
+        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+            if tables:
+                state = self._merged(state, tables, pages, turn, phase)
+        if self._operation.emit == "end" and turn.times.terminal:
+            state = pa.concat_tables([state, pages.load(pages.everything())])
+            self._emit(state, turn, BEFORE)
+            return Due()
+        return pages.store(state)
+
+    def _merged(self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, phase: int) -> pa.Table:
+        came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
+        known = pa.concat_tables([state, pages.load(pages.touched(came))])
+        both = pa.concat_tables([_marked(known, new=False), _marked(came, new=True)])
+        merged = self._accumulators.merge(both, list(self._node.keys), [(_NEW, "max")])
+        if self._operation.emit == "epoch":
+            self._emit(merged.filter(merged.column(_NEW)), turn, phase)
+        return merged.drop_columns([_NEW])
+
+    def _emit(self, merged: pa.Table, turn: Turn, phase: int) -> None:
+        columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
+        schema = self._node.outputs[MAIN].arrow
+        rows = pa.table(columns, schema=pa.schema([pa.field(n, c.type) for n, c in zip(schema.names, columns, strict=True)]))
+        turn.hands.count(self._node.id).rows_out += rows.num_rows
+        for batch in rows.cast(schema).combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
+            turn.emit(MAIN, Batch(batch), phase)
+
+
+def _marked(table: pa.Table, *, new: bool) -> pa.Table:
+    return table.append_column(_NEW, pa.repeat(pa.scalar(new), table.num_rows))

@@ -1,0 +1,325 @@
+"""Fused chains: the nodes of a vertex run over a batch in one pass. Neighbouring Python steps share one row loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.errors import MillstreamError, StepFailed
+from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Sink, Union, WithColumns
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.schema import Schema
+from millstream.runtime.batch import Batch, event_times
+from millstream.runtime.codecs import batch_to_rows, rows_to_batch
+from millstream.runtime.counts import StepCounts
+from millstream.runtime.expressions import Predicate, Projection
+from millstream.runtime.policy import BadRecords, failure
+
+Stage = Callable[[Batch, "Hands"], Iterable[Batch]]
+"""One stage of a chain: takes a batch, gives the batches behind it."""
+
+
+class Hands:
+    """What a stage may use of the task it runs in."""
+
+    def __init__(self, counts: Callable[[str], StepCounts], now: int) -> None:
+        self.count = counts
+        self.now = now
+        self._bad: dict[str, BadRecords] = {}
+
+    def bad_records(self, step: str, on_error: Any) -> BadRecords:
+        """The policy of a step, kept for the life of the task."""
+        if step not in self._bad:
+            self._bad[step] = BadRecords(step, on_error, self.count(step), self.now)
+        return self._bad[step]
+
+    def dead_letters(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Dead letters by step since the last call."""
+        for step, bad in self._bad.items():
+            letters = bad.take_letters()
+            if letters is not None:
+                yield step, letters
+
+    def saw_times(self, step: str, newest: int) -> None:
+        """An event-time step met this newest event time."""
+
+
+def build_stages(nodes: Iterable[StreamNode]) -> list[Stage]:
+    """The stages of a chain; runs of Python steps become one stage."""
+    stages: list[Stage] = []
+    for is_python, group in itertools.groupby(nodes, lambda node: isinstance(node.operation, PythonMap)):
+        members = list(group)
+        stages += [_python_stage(members)] if is_python else [_stage(node) for node in members]
+    return stages
+
+
+def run_stages(stages: list[Stage], batch: Batch, hands: Hands) -> Iterable[Batch]:
+    """Push a batch through all stages."""
+    batches: Iterable[Batch] = (batch,)
+    for stage in stages:
+        batches = [out for each in batches for out in stage(each, hands)]
+    return batches
+
+
+def _stage(node: StreamNode) -> Stage:
+    operation = node.operation
+    match operation:
+        case Filter():
+            return _filter_stage(node.id, Predicate(node.expressions[0][1]))
+        case Select() | WithColumns():
+            return _project_stage(node.id, Projection(node.expressions))
+        case EventTime():
+            return _event_time_stage(node.id, operation.column)
+        case MapBatches():
+            return _batches_stage(node.id, operation)
+        case Union():
+            return _pass_stage(node.id)
+        case _:
+            msg = f"a {operation.kind} node cannot stand inside a chain"
+            raise AssertionError(msg)
+
+
+def _pass_stage(step: str) -> Stage:
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        _passed(hands.count(step), batch.num_rows)
+        return (batch,)
+
+    return stage
+
+
+def _passed(counts: StepCounts, rows: int) -> None:
+    counts.rows_in += rows
+    counts.passed += rows
+    counts.rows_out += rows
+
+
+def _filter_stage(step: str, predicate: Predicate) -> Stage:
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        kept = batch.filter(_evaluated(step, predicate.mask, batch.rows))
+        counts = hands.count(step)
+        counts.rows_in += batch.num_rows
+        counts.passed += kept.num_rows
+        counts.rows_out += kept.num_rows
+        counts.filtered += batch.num_rows - kept.num_rows
+        return (kept,) if kept.num_rows else ()
+
+    return stage
+
+
+def _project_stage(step: str, projection: Projection) -> Stage:
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        _passed(hands.count(step), batch.num_rows)
+        return (Batch(_evaluated(step, projection.apply, batch.rows), batch.times),)
+
+    return stage
+
+
+def _evaluated(step: str, evaluate: Callable[[pa.RecordBatch], Any], rows: pa.RecordBatch) -> Any:
+    try:
+        return evaluate(rows)
+    except MillstreamError as problem:
+        raise at_step(problem, step) from problem
+
+
+def at_step(problem: MillstreamError, step: str) -> StepFailed:
+    """An evaluation error with the step it happened in."""
+    fields = problem.fields() | {"step": problem.step or step}
+    message = str(fields.pop("message"))
+    return StepFailed(message, **fields)
+
+
+def _event_time_stage(step: str, column: str) -> Stage:
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        _passed(hands.count(step), batch.num_rows)
+        times = event_times(batch.rows.column(column))
+        if times.null_count:
+            place = int(np.flatnonzero(np.asarray(times.is_null()))[0])
+            raise failure(step, batch_to_rows(batch.rows.slice(place, 1))[0], f"event time column {column!r} is null")
+        if len(times):
+            hands.saw_times(step, int(np.asarray(times).max()))
+        return (Batch(batch.rows, times),)
+
+    return stage
+
+
+def _batches_stage(step: str, operation: MapBatches) -> Stage:
+    function, schema = operation.function.target, operation.schema.arrow
+
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        _passed(hands.count(step), batch.num_rows)
+        try:
+            made = function(batch.rows)
+        except Exception as problem:
+            raise failure(step, f"a batch of {batch.num_rows} rows", problem) from problem
+        return (Batch(_checked_batch(step, made, schema, batch.num_rows), batch.times),)
+
+    return stage
+
+
+def _checked_batch(step: str, made: Any, schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if isinstance(made, pa.Table):
+        made = made.combine_chunks().to_batches()[0] if made.num_rows else pa.RecordBatch.from_pylist([], schema=schema)
+    problem = ""
+    if not isinstance(made, pa.RecordBatch):
+        problem = f"map_batches must return a RecordBatch or Table, got {type(made).__name__}"
+    elif made.schema.names != schema.names:
+        problem = f"map_batches returned columns {made.schema.names}, declared are {schema.names}"
+    elif made.num_rows != rows:
+        problem = f"map_batches returned {made.num_rows} rows for {rows}; use filter or flat_map to change their number"
+    if problem:
+        raise StepFailed(problem, step=step, code="RUN-002", hint="return a batch with the declared columns, row for row")
+    try:
+        return made.cast(schema)
+    except pa.ArrowException as wrong:
+        msg = f"map_batches returned other types: {wrong}"
+        raise StepFailed(msg, step=step, code="RUN-002", known=str(schema), hint="correct schema= or the batch") from wrong
+
+
+Numbered = Iterable[tuple[int, Any]]
+"""Rows with the place of the batch row they stem from, so that event times follow them."""
+
+
+def _python_stage(nodes: list[StreamNode]) -> Stage:
+    steps = [node.operation for node in nodes]
+    schema = nodes[-1].outputs["main"]
+
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        rows: Numbered = enumerate(batch_to_rows(batch.rows))
+        hands.count(nodes[0].id).rows_in += batch.num_rows
+        for number, (node, operation) in enumerate(zip(nodes, steps, strict=True)):
+            assert isinstance(operation, PythonMap)
+            following = hands.count(nodes[number + 1].id) if number + 1 < len(nodes) else None
+            bad = hands.bad_records(node.id, operation.on_error)
+            rows = _ROW_LOOPS[operation.shape](rows, operation.function.target, bad, hands.count(node.id), following)
+        last = nodes[-1]
+        return _collected(rows, batch, schema, hands.bad_records(last.id, _on_error(last)), hands.count(last.id))
+
+    return stage
+
+
+def _on_error(node: StreamNode) -> str:
+    assert isinstance(node.operation, PythonMap)
+    return node.operation.on_error
+
+
+def _collected(rows: Numbered, batch: Batch, schema: Schema, bad: BadRecords, counts: StepCounts) -> Iterable[Batch]:
+    numbered = list(rows)
+    if not numbered:
+        return ()
+    places, made = zip(*numbered, strict=True)
+    kept, values = to_batch(made, schema, bad)
+    dropped = len(made) - values.num_rows
+    counts.passed -= dropped
+    counts.rows_out += values.num_rows
+    if batch.times is None:
+        return (Batch(values),)
+    chosen = np.asarray(places, np.int64)
+    return (Batch(values, batch.times.take(pa.array(chosen if kept is None else chosen[kept]))),)
+
+
+def to_batch(made: Iterable[Any], schema: Schema, bad: BadRecords) -> tuple[list[int] | None, pa.RecordBatch]:
+    """Rows as a batch of the declared schema, and which of them are in it (`None`: all); the rest is refused one by one."""
+    rows = [row if type(row) is dict else as_mapping(row) for row in made]
+    try:
+        return None, rows_to_batch(rows, schema)
+    except MillstreamError:
+        pass
+    kept: list[int] = []
+    for place, row in enumerate(rows):
+        try:
+            rows_to_batch([row], schema)
+        except MillstreamError as problem:
+            bad.refuse(row, problem)
+        else:
+            kept.append(place)
+    return kept, rows_to_batch([rows[place] for place in kept], schema)
+
+
+def as_mapping(row: Any) -> Mapping[str, Any]:
+    """What a user function returned, as a mapping: dicts, dataclasses, pydantic models and named tuples."""
+    if isinstance(row, Mapping):
+        return row
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+    if hasattr(row, "model_dump"):
+        return dict(row.model_dump())
+    if hasattr(row, "_asdict"):
+        return dict(row._asdict())
+    return {"(not a row)": row}
+
+
+def _map_rows(
+    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
+) -> Numbered:
+    passed = 0
+    for place, row in rows:
+        try:
+            made = function(row)
+        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+            bad.refuse(row, problem)
+            continue
+        passed += 1
+        yield place, made
+    _settle(counts, following, passed, passed)
+
+
+def _flat_map_rows(
+    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
+) -> Numbered:
+    passed = emitted = 0
+    for place, row in rows:
+        try:
+            made = list(function(row) or ())
+        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+            bad.refuse(row, problem)
+            continue
+        passed += 1
+        emitted += len(made)
+        for each in made:
+            yield place, each
+    _settle(counts, following, passed, emitted)
+
+
+def _filter_rows(
+    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
+) -> Numbered:
+    passed = filtered = 0
+    for place, row in rows:
+        try:
+            keep = function(row)
+        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+            bad.refuse(row, problem)
+            continue
+        if keep:
+            passed += 1
+            yield place, row
+        else:
+            filtered += 1
+    counts.filtered += filtered
+    _settle(counts, following, passed, passed)
+
+
+def _settle(counts: StepCounts, following: StepCounts | None, passed: int, emitted: int) -> None:
+    """The last step of a run counts what it emits when its rows have become a batch."""
+    counts.passed += passed
+    if following is not None:
+        counts.rows_out += emitted
+        following.rows_in += emitted
+
+
+_ROW_LOOPS = {"map": _map_rows, "flat_map": _flat_map_rows, "filter_rows": _filter_rows}
+
+
+def sink_and_rest(nodes: tuple[StreamNode, ...]) -> tuple[tuple[StreamNode, ...], StreamNode | None]:
+    """A chain's nodes without its sink, and the sink."""
+    if isinstance(nodes[-1].operation, Sink):
+        return nodes[:-1], nodes[-1]
+    return nodes, None
+
+
+__all__ = ["Hands", "Stage", "build_stages", "run_stages", "sink_and_rest", "to_batch"]

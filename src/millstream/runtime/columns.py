@@ -1,0 +1,104 @@
+"""Columnar state over pages: the partial results of built-in aggregates as Arrow tables, one per page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
+from millstream.runtime.pages import NEVER, Due, PageId, StepPages
+
+Dues = Callable[[pa.Table], npt.NDArray[np.int64]]
+"""Gives the event time at which each stored row next needs attention."""
+
+
+class ColumnPages:
+    """The stored rows of one step in one subtask, for the length of one epoch."""
+
+    def __init__(self, pages: StepPages, schema: pa.Schema, keys: tuple[str, ...], *, key_groups: int, page_bytes: int) -> None:
+        self._pages, self._schema, self._keys = pages, schema, keys
+        self._key_groups, self._limit = key_groups, page_bytes
+        self._held: set[PageId] = set()
+
+    def load(self, pages: Iterable[PageId]) -> pa.Table:
+        """The rows of these pages, apart from pages that were loaded before."""
+        wanted = sorted(set(pages) - self._held)
+        self._held.update(wanted)
+        batches = []
+        for page in wanted:
+            content = self._pages.read(page)
+            if content is not None:
+                batches.append(pa.ipc.read_record_batch(pa.py_buffer(content), self._schema))
+        return pa.Table.from_batches(batches, self._schema)
+
+    def touched(self, table: pa.Table) -> set[PageId]:
+        """The pages where the keys of a table live."""
+        groups, pages = self._places(table)
+        packed = np.unique(groups << np.int64(32) | pages)
+        return {PageId(int(value) >> 32, int(value) & 0xFFFFFFFF) for value in packed.tolist()}
+
+    def due(self, event: int) -> set[PageId]:
+        """Pages with a row that needs attention at this event time."""
+        return {page for page, due in self._pages if due.event <= event}
+
+    def everything(self) -> set[PageId]:
+        """All pages."""
+        return {page for page, _ in self._pages}
+
+    def store(self, table: pa.Table, dues: Dues | None = None) -> Due:
+        """Replace the rows of every page loaded so far."""
+        table = self._divided(table)
+        groups, pages = self._places(table)
+        packed = groups << np.int64(32) | pages
+        order = np.argsort(packed, kind="stable")
+        batch = _one_batch(table.take(pa.array(order)), self._schema)
+        times = None if dues is None or not batch.num_rows else dues(pa.Table.from_batches([batch]))
+        numbers, starts = np.unique(packed[order], return_index=True)
+        written = set()
+        for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], batch.num_rows], strict=False):
+            page = PageId(number >> 32, number & 0xFFFFFFFF)
+            first = NEVER if times is None else int(times[start:end].min())
+            content = batch.slice(start, end - start).serialize().to_pybytes()
+            self._pages.write(page, content, Due(event=first))
+            written.add(page)
+        for page in self._held - written:
+            self._pages.write(page, None, Due())
+        return self._pages.flush()
+
+    def _divided(self, table: pa.Table) -> pa.Table:
+        """Divide key groups whose pages outgrew the limit; a divided group is loaded whole."""
+        if not table.num_rows:
+            return table
+        row_bytes = max(1, table.nbytes // table.num_rows)
+        groups, pages = self._places(table)
+        numbers, sizes = np.unique(groups << np.int64(32) | pages, return_counts=True)
+        grown = {int(number) >> 32: int(size) * row_bytes for number, size in zip(numbers, sizes, strict=True) if size * row_bytes > self._limit}
+        for group, size in sorted(grown.items()):
+            whole = [PageId(group, page) for page in range(self._pages.division(group))]
+            table = pa.concat_tables([table, self.load(whole)])
+            factor = 1 << (size // self._limit).bit_length()
+            division = self._pages.division(group) * factor
+            for page in whole:
+                self._pages.write(page, None, Due())
+            self._pages.divide(group, division)
+            self._held.update(PageId(group, page) for page in range(division))
+        return table
+
+    def _places(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        hashes = self._hashes(table)
+        groups = key_group(hashes, self._key_groups)
+        division: npt.NDArray[np.int64] = np.ones(self._key_groups, np.int64)
+        for group in np.unique(groups).tolist():
+            division[group] = self._pages.division(group)
+        return groups, page_of(hashes, division[groups])
+
+    def _hashes(self, table: pa.Table) -> Hashes:
+        return stable_hash([table.column(key) for key in self._keys])
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    batches = table.select(schema.names).cast(schema).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)

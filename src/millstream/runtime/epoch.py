@@ -1,0 +1,64 @@
+"""The epoch plan: everything an epoch needs, decided before it runs. It is the offset that Spark logs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from millstream.model.time import MAX_TIME, MIN_TIME
+
+
+class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One epoch: how far each source is read, its clock and its watermarks.
+
+    A replayed epoch sees the same plan, hence the same rows, the same clock and the same watermarks.
+    """
+
+    epoch: int
+    now: int
+    sources: dict[str, Any]
+    """End position per source."""
+    watermarks: dict[str, int] = {}
+    """Per event-time step: no earlier row is expected in this epoch."""
+    previous: dict[str, int] = {}
+    """The watermarks of the epoch before."""
+    finished: list[str] = []
+    """Sources that will give nothing more."""
+    terminal: bool = False
+    """The last epoch: no rows, watermarks at the end of time."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as the JSON value Spark logs."""
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        return value
+
+    @property
+    def digest(self) -> str:
+        """Hash of the plan: equal digests mean equal rows."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+
+def plan_from_json(value: Any) -> EpochPlan:
+    """Read a plan as Spark logged it."""
+    return msgspec.convert(value, EpochPlan)
+
+
+class EpochTimes(msgspec.Struct, frozen=True):
+    """The clock and watermarks one vertex sees in an epoch."""
+
+    now: int
+    before: int
+    """Watermark until the epoch advances it."""
+    watermark: int
+    terminal: bool
+
+
+def times_for(plan: EpochPlan, event_time: Iterable[str]) -> EpochTimes:
+    """The minimum over the event-time steps a vertex depends on; the end of time in the terminal epoch."""
+    steps = list(event_time)
+    before = min((plan.previous.get(step, MIN_TIME) for step in steps), default=MIN_TIME)
+    watermark = min((plan.watermarks.get(step, MIN_TIME) for step in steps), default=MIN_TIME)
+    return EpochTimes(plan.now, before, MAX_TIME if plan.terminal else watermark, plan.terminal)

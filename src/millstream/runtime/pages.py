@@ -1,0 +1,138 @@
+"""Paged state of one step in one subtask: pages of encoded entries per key group, and a directory of them.
+
+An epoch reads each touched page once and writes each changed page once. The directory says which pages exist, how a key
+group is divided, and when the first timer of a page is due, so quiet pages are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from millstream.errors import CheckpointRefused
+
+FORMAT = 1
+NEVER = 2**63 - 1
+"""Later than the end of time: what is due then never happens."""
+
+
+class PageStore(Protocol):
+    """Where pages are kept between epochs: Spark's state store, or a dict."""
+
+    def get(self, key: str) -> bytes | None:
+        """A page, or `None`."""
+        ...
+
+    def put(self, key: str, content: bytes) -> None:
+        """Write a page."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove a page."""
+        ...
+
+
+class PageId(NamedTuple):
+    """A page of a key group."""
+
+    group: int
+    page: int
+
+
+class Due(msgspec.Struct, frozen=True, array_like=True):
+    """When a page next needs attention: event time, processing time, and expiry of state."""
+
+    event: int = NEVER
+    processing: int = NEVER
+    expiry: int = NEVER
+
+
+class Group(msgspec.Struct, array_like=True):
+    """A key group: its number of pages (a power of two) and those that hold something."""
+
+    pages: int = 1
+    due: dict[int, Due] = {}
+
+
+class _Directory(msgspec.Struct, array_like=True):
+    format: int
+    groups: dict[int, Group]
+
+
+class StepPages:
+    """The pages of one step in one subtask, for the length of one epoch."""
+
+    def __init__(self, store: PageStore, step: str) -> None:
+        self._store, self._step = store, step
+        stored = store.get(f"{step}/directory")
+        self._groups = self._read_directory(stored)
+        self._is_changed = False
+
+    def _read_directory(self, stored: bytes | None) -> dict[int, Group]:
+        if stored is None:
+            return {}
+        directory = msgspec.msgpack.decode(stored, type=_Directory)
+        if directory.format != FORMAT:
+            msg = "state was written in another format"
+            raise CheckpointRefused(
+                msg, code="CKPT-010", step=self._step, found=directory.format, known=FORMAT, hint="use the version that wrote it"
+            )
+        return directory.groups
+
+    def division(self, group: int) -> int:
+        """Into how many pages a key group is divided."""
+        found = self._groups.get(group)
+        return 1 if found is None else found.pages
+
+    def __iter__(self) -> Iterator[tuple[PageId, Due]]:
+        """All pages that hold something."""
+        for group, content in sorted(self._groups.items()):
+            for page, due in sorted(content.due.items()):
+                yield PageId(group, page), due
+
+    def __contains__(self, page: PageId) -> bool:
+        found = self._groups.get(page.group)
+        return found is not None and page.page in found.due
+
+    def read(self, page: PageId) -> bytes | None:
+        """A page's content; the store is asked only for pages the directory knows."""
+        return self._store.get(self._key(page)) if page in self else None
+
+    def write(self, page: PageId, content: bytes | None, due: Due) -> None:
+        """Replace a page; `None` removes it."""
+        group = self._groups.get(page.group)
+        if content is None:
+            if group is not None and page.page in group.due:
+                del group.due[page.page]
+                self._store.delete(self._key(page))
+                self._is_changed = True
+            return
+        if group is None:
+            group = self._groups[page.group] = Group(due={})
+        self._store.put(self._key(page), content)
+        if group.due.get(page.page) != due:
+            group.due[page.page] = due
+            self._is_changed = True
+
+    def divide(self, group: int, pages: int) -> None:
+        """Divide a key group anew; the caller has removed its pages and writes them again."""
+        self._groups[group] = Group(pages=pages, due={})
+        self._is_changed = True
+
+    def flush(self) -> Due:
+        """Write the directory if it changed; returns when the first page is due."""
+        if self._is_changed:
+            encoded = msgspec.msgpack.encode(_Directory(FORMAT, self._groups))
+            self._store.put(f"{self._step}/directory", encoded)
+            self._is_changed = False
+        dues = [due for _, due in self]
+        return Due(
+            event=min((due.event for due in dues), default=NEVER),
+            processing=min((due.processing for due in dues), default=NEVER),
+            expiry=min((due.expiry for due in dues), default=NEVER),
+        )
+
+    def _key(self, page: PageId) -> str:
+        return f"{self._step}/{page.group}/{page.page}"

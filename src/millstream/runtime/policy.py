@@ -1,0 +1,84 @@
+"""What happens to a record that cannot be processed: fail the run, skip it, or send it to the dead letters."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.errors import MillstreamError, StepFailed
+from millstream.graph.step import OnError
+from millstream.graph.stream_graph import DEAD_SCHEMA
+from millstream.model.time import to_datetime
+from millstream.runtime.counts import StepCounts
+
+_SHOWN = 300
+
+
+class BadRecords:
+    """Applies one step's policy and collects its dead letters."""
+
+    def __init__(self, step: str, on_error: OnError, counts: StepCounts, now: int) -> None:
+        self._step, self._on_error, self._counts, self._now = step, on_error, counts, now
+        self._letters: list[dict[str, Any]] = []
+
+    def refuse(self, record: Any, problem: Exception | str) -> None:
+        """Count a bad record and keep it, or raise what ends the run."""
+        if self._on_error == "fail":
+            raise failure(self._step, record, problem) from (problem if isinstance(problem, Exception) else None)
+        if self._on_error == "skip":
+            self._counts.skipped += 1
+            return
+        self._counts.failed += 1
+        letter = {"step": self._step, "error": _text(problem), "record": as_text(record), "at": to_datetime(self._now)}
+        self._letters.append(letter)
+
+    def take_letters(self) -> pa.RecordBatch | None:
+        """The dead letters since the last call."""
+        if not self._letters:
+            return None
+        letters, self._letters = self._letters, []
+        return pa.RecordBatch.from_pylist(letters, schema=DEAD_SCHEMA.arrow)
+
+
+def failure(step: str, record: Any, problem: Exception | str) -> StepFailed:
+    """The error of a failed step: the user's file and line first, then the record."""
+    if isinstance(problem, StepFailed):
+        return problem
+    where = _user_line(problem) if isinstance(problem, Exception) else ""
+    return StepFailed(
+        f"{_text(problem)}{where}",
+        step=step,
+        found=f"record {as_text(record)[:_SHOWN]}",
+        hint="mend the step or the record, or set on_error='skip' or on_error=ms.dead_letter(sink)",
+    )
+
+
+def as_text(record: Any) -> str:
+    """A record as JSON text; values JSON does not know as their text."""
+    if isinstance(record, str):
+        return record
+    plain = dict(record) if isinstance(record, Mapping) else getattr(record, "__dict__", record)
+    return json.dumps(plain, default=str, ensure_ascii=False)
+
+
+def _text(problem: Exception | str) -> str:
+    if isinstance(problem, str):
+        return problem
+    if isinstance(problem, MillstreamError):
+        return problem.message + (f"; found {problem.found}" if problem.found else "")
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _user_line(problem: Exception) -> str:
+    """The innermost line of the user's code: the last frame outside this package and the standard library."""
+    package = str(Path(__file__).parent.parent)
+    frames = traceback.extract_tb(problem.__traceback__)
+    mine = [frame for frame in frames if not frame.filename.startswith((package, "<frozen"))]
+    outside = [frame for frame in mine if "site-packages" not in frame.filename and "/lib/python" not in frame.filename]
+    chosen = (outside or mine)[-1:] if not isinstance(problem, MillstreamError) else []
+    return "".join(f" at {Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in chosen)

@@ -1,0 +1,235 @@
+"""Process functions on keyed state: rows, timers, state cells and side outputs."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.api.state import StateCell, states_of
+from millstream.errors import StepFailed
+from millstream.graph.state import StateDescriptor
+from millstream.graph.step import MAIN, Process
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.time import MAX_TIME
+from millstream.runtime.codecs import batch_to_rows
+from millstream.runtime.entries import Entries, Entry
+from millstream.runtime.epoch import EpochTimes
+from millstream.runtime.keyed import RowOutput, Turn, key_rows
+from millstream.runtime.pages import NEVER, Due, StepPages
+from millstream.runtime.policy import BadRecords
+
+
+class ProcessOperator:
+    """Runs one process function. A copy of the function serves each epoch, so nothing leaks between them but state."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Process)
+        assert node.input_schema is not None
+        self._node, self._operation = node, node.operation
+        self._keys = node.input_schema.select(node.keys)
+        self._slots = [_slot_type(state) for state in node.operation.states]
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, due timers in time order, rows after it."""
+        pages = StepPages(turn.store, self._node.id)
+        entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        calls = _Calls(self._node, self._operation, turn, entries)
+        calls.rows(turn.before, turn.times.before)
+        calls.advance(turn.times)
+        calls.rows(turn.after, turn.times.watermark)
+        calls.close()
+        return entries.flush()
+
+
+class _Calls:
+    """The calls of one epoch: binds state to the current key and collects what the function emits."""
+
+    def __init__(self, node: StreamNode, operation: Process, turn: Turn, entries: Entries) -> None:
+        self._node, self._entries, self._states = node, entries, operation.states
+        self._counts = turn.hands.count(node.id)
+        self._bad: BadRecords = turn.hands.bad_records(node.id, operation.on_error)
+        self._outputs = {
+            name: RowOutput(name, schema, self._bad, self._counts, turn.emit)
+            for name, schema in node.outputs.items()
+            if name == MAIN or name in dict(operation.outputs)
+        }
+        self._main = self._outputs[MAIN]
+        self._context = _Context(self._outputs, turn.times.now, node.id)
+        self._function = _bound(operation.function.target, operation.states, self._context)
+
+    def rows(self, tables: list[pa.Table], watermark: int) -> None:
+        """Call `process` for each row, key by key, in the order the rows came."""
+        self._context.watermark = watermark
+        for batch, pieces in key_rows(tables, self._node.keys, self._entries):
+            self._counts.rows_in += batch.num_rows
+            rows = batch_to_rows(batch.rows)
+            times = [None] * len(rows) if batch.times is None else batch.times.to_pylist()
+            for start, end, entry in pieces:
+                self._context.entry = entry
+                self._run_key(rows[start:end], times[start:end])
+
+    def _run_key(self, rows: list[dict[str, Any]], times: list[int | None]) -> None:
+        process, context, main = self._function.process, self._context, self._main
+        for row, time in zip(rows, times, strict=True):
+            context.timestamp = time
+            try:
+                made = process(row, context)
+                if made is not None:
+                    for each in made:
+                        main.add(each, time)
+            except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+                self._bad.refuse(row, problem)
+            else:
+                self._counts.passed += 1
+
+    def advance(self, times: EpochTimes) -> None:
+        """Fire event-time timers due at the watermark, then processing-time timers due at the clock."""
+        self._context.watermark = times.watermark
+        self._fire("event_timers", times.watermark)
+        self._fire("processing_timers", times.now)
+        self._sweep(times.now)
+        for output in self._outputs.values():
+            output.advance()
+
+    def _fire(self, kind: str, until: int) -> None:
+        heap: list[tuple[int, int, Entry]] = []
+        is_event = kind == "event_timers"
+        due = self._entries.due(event=until if is_event else -MAX_TIME, processing=-MAX_TIME if is_event else until)
+        for number, entry in enumerate(due):
+            heap += [(at, number, entry) for at in getattr(entry, kind) if at <= until]
+        heapq.heapify(heap)
+        self._context.armed = lambda at, entry: heapq.heappush(heap, (at, len(heap) + (1 << 40), entry)) if (
+            is_event and at <= until
+        ) else None
+        while heap:
+            at, _, entry = heapq.heappop(heap)
+            if at in getattr(entry, kind):
+                getattr(entry, kind).discard(at)
+                entry.is_dirty = True
+                self._call_timer(at, entry, at if is_event else None)
+        self._context.armed = None
+
+    def _sweep(self, now: int) -> None:
+        """Drop state whose time to live has passed, so that it does not stay for ever."""
+        ttls = [state.ttl for state in self._states]
+        for entry in self._entries.due(event=-MAX_TIME, processing=now):
+            if entry.expiry > now:
+                continue
+            for slot, ttl in enumerate(ttls):
+                if ttl is not None and entry.slots[slot] is not None and entry.slots[slot][0] + ttl <= now:
+                    entry.slots[slot] = None
+            ends = [entry.slots[slot][0] + ttl for slot, ttl in enumerate(ttls) if ttl is not None and entry.slots[slot]]
+            entry.expiry = min(ends, default=NEVER)
+            entry.is_dirty = True
+
+    def _call_timer(self, at: int, entry: Entry, time: int | None) -> None:
+        self._context.entry = entry
+        self._context.timestamp = time
+        try:
+            for each in self._function.on_timer(at, self._context) or ():
+                self._main.add(each, time)
+        except Exception as problem:
+            msg = f"on_timer failed for key {entry.key!r}: {type(problem).__name__}: {problem}"
+            raise StepFailed(msg, step=self._node.id, found=f"timer {at}", hint="mend on_timer") from problem
+
+    def close(self) -> None:
+        """Hand on what is still held."""
+        for output in self._outputs.values():
+            output.flush()
+
+
+class _Context:
+    """What user code sees of the current row; satisfies `api.process.Context`."""
+
+    def __init__(self, outputs: dict[str, RowOutput], now: int, step: str) -> None:
+        self._outputs, self.now, self._step = outputs, now, step
+        self.watermark = 0
+        self.timestamp: int | None = None
+        self.entry: Entry
+        self.armed: Any = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.entry.key
+
+    def output(self, name: str, row: Any) -> None:
+        if name not in self._outputs or name == MAIN:
+            known = [output for output in self._outputs if output != MAIN]
+            msg = f"no side output {name!r}"
+            raise StepFailed(msg, step=self._step, known=known, hint="declare it with process(..., outputs={...})")
+        self._outputs[name].add(row, self.timestamp)
+
+    def event_timer(self, at: int) -> None:
+        self.entry.event_timers.add(int(at))
+        self.entry.is_dirty = True
+        if self.armed is not None:
+            self.armed(int(at), self.entry)
+
+    def processing_timer(self, at: int) -> None:
+        self.entry.processing_timers.add(int(at))
+        self.entry.is_dirty = True
+
+    def delete_event_timer(self, at: int) -> None:
+        self.entry.event_timers.discard(int(at))
+        self.entry.is_dirty = True
+
+    def delete_processing_timer(self, at: int) -> None:
+        self.entry.processing_timers.discard(int(at))
+        self.entry.is_dirty = True
+
+
+class _Cell:
+    """One slot of the current entry."""
+
+    __slots__ = ("_context", "_slot")
+
+    def __init__(self, context: _Context, slot: int) -> None:
+        self._context, self._slot = context, slot
+
+    def load(self) -> Any:
+        return self._context.entry.slots[self._slot]
+
+    def store(self, content: Any) -> None:
+        entry = self._context.entry
+        entry.slots[self._slot] = content
+        entry.is_dirty = True
+
+
+class _ExpiringCell:
+    """A slot that stores (written at, content) and forgets it after its time to live."""
+
+    __slots__ = ("_context", "_slot", "_ttl")
+
+    def __init__(self, context: _Context, slot: int, ttl: int) -> None:
+        self._context, self._slot, self._ttl = context, slot, ttl
+
+    def load(self) -> Any:
+        stored = self._context.entry.slots[self._slot]
+        return None if stored is None or stored[0] + self._ttl <= self._context.now else stored[1]
+
+    def store(self, content: Any) -> None:
+        entry = self._context.entry
+        entry.slots[self._slot] = None if content is None else (self._context.now, content)
+        entry.is_dirty = True
+        if content is not None:
+            entry.expiry = min(entry.expiry, self._context.now + self._ttl)
+
+
+def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context) -> Any:
+    bound = copy.copy(function)
+    declared = states_of(function)
+    for slot, state in enumerate(states):
+        cell: StateCell = _Cell(context, slot) if state.ttl is None else _ExpiringCell(context, slot, state.ttl)
+        setattr(bound, state.name, declared[state.name].bound_to(cell))
+    return bound
+
+
+def _slot_type(state: StateDescriptor) -> Any:
+    content = {"value": lambda: state.type, "list": lambda: list[state.type], "map": lambda: dict[state.key_type, state.type]}[  # type: ignore[name-defined]
+        state.kind
+    ]()
+    return content if state.ttl is None else tuple[int, content]

@@ -1,0 +1,41 @@
+"""The Python type of a column's values: what msgspec decodes rows and keys in state to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import typing
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.model.schema import Schema
+
+_TESTS: tuple[tuple[Any, type], ...] = (
+    (pa.types.is_boolean, bool),
+    (pa.types.is_integer, int),
+    (pa.types.is_floating, float),
+    (pa.types.is_string, str),
+    (pa.types.is_binary, bytes),
+    (pa.types.is_decimal, decimal.Decimal),
+    (pa.types.is_timestamp, dt.datetime),
+    (pa.types.is_date, dt.date),
+)
+
+
+def python_type(kind: pa.DataType) -> Any:
+    """The Python type of one column's values, null included."""
+    for test, found in _TESTS:
+        if test(kind):
+            return found | None
+    if pa.types.is_list(kind):
+        return list[python_type(kind.value_type)] | None  # type: ignore[misc]
+    if pa.types.is_map(kind):
+        return dict[python_type(kind.key_type), python_type(kind.item_type)] | None  # type: ignore[misc]
+    fields = {field.name: python_type(field.type) for field in kind}
+    return typing.TypedDict("Fields", fields) | None  # type: ignore[operator]
+
+
+def row_type(schema: Schema) -> Any:
+    """A row as a tuple of its columns' values."""
+    return tuple[tuple(python_type(field.type) for field in schema)]  # type: ignore[misc]

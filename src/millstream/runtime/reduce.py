@@ -1,0 +1,117 @@
+"""Running results after every row: Python reductions, and built-in aggregates with `emit="row"`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from millstream.graph.step import MAIN, KeyedAggregate, Reduce
+from millstream.graph.stream_graph import StreamNode
+from millstream.runtime.accumulate import ValueAccumulators
+from millstream.runtime.batch import Batch
+from millstream.runtime.chain import as_mapping
+from millstream.runtime.codecs import batch_to_rows
+from millstream.runtime.entries import Entries
+from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keyed import KeyRows, RowOutput, Turn, key_rows
+from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.policy import failure
+from millstream.runtime.python_types import row_type
+
+
+class Fold(Protocol):
+    """How a row changes a key's running result."""
+
+    stored_type: Any
+
+    def inputs(self, rows: pa.RecordBatch) -> list[Any]:
+        """What the fold needs of each row."""
+        ...
+
+    def step(self, key: tuple[Any, ...], held: Any, came: Any) -> tuple[Any, Any]:
+        """The new content and the row to emit."""
+        ...
+
+
+class ReduceFold:
+    """`function(so_far, row)`; the first row stands for itself."""
+
+    def __init__(self, node: StreamNode) -> None:
+        assert isinstance(node.operation, Reduce)
+        assert node.input_schema is not None
+        self._step, self._function = node.id, node.operation.function.target
+        self._names = node.input_schema.names
+        self.stored_type = row_type(node.input_schema)
+
+    def inputs(self, rows: pa.RecordBatch) -> list[Any]:
+        """The rows themselves."""
+        return batch_to_rows(rows)
+
+    def step(self, key: tuple[Any, ...], held: Any, came: Any) -> tuple[Any, Any]:
+        """Call the user's function with dicts."""
+        made = came
+        if held is not None:
+            try:
+                made = as_mapping(self._function(dict(zip(self._names, held, strict=True)), came))
+            except Exception as problem:
+                raise failure(self._step, came, problem) from problem
+        return tuple(made.get(name) for name in self._names), made
+
+
+class AggregateFold:
+    """Built-in aggregates, value by value."""
+
+    def __init__(self, node: StreamNode) -> None:
+        assert isinstance(node.operation, KeyedAggregate)
+        self._keys, self._names = node.keys, [name for name, _ in node.operation.aggregates]
+        fields = [node.outputs[MAIN][name] for name in self._names]
+        self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields)
+        self.stored_type = tuple[tuple(self._values.state_types)]  # type: ignore[misc]
+
+    def inputs(self, rows: pa.RecordBatch) -> list[Any]:
+        """The values to aggregate."""
+        return self._values.inputs(rows)
+
+    def step(self, key: tuple[Any, ...], held: Any, came: Any) -> tuple[Any, Any]:
+        """Add the values and give the current results."""
+        state = list(held) if held is not None else self._values.empty()
+        self._values.add(state, came)
+        row = dict(zip(self._keys, key, strict=True)) | dict(zip(self._names, self._values.results(state), strict=True))
+        return state, row
+
+
+class RunningOperator:
+    """Folds each row into its key's content and emits the result."""
+
+    def __init__(self, node: StreamNode, fold: Fold, *, key_groups: int, page_bytes: int) -> None:
+        assert node.input_schema is not None
+        self._node, self._fold = node, fold
+        self._keys = node.input_schema.select(node.keys)
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, then rows after it; there is nothing to fire."""
+        pages = StepPages(turn.store, self._node.id)
+        stored = [self._fold.stored_type]
+        entries = Entries(pages, self._keys, stored, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        counts = turn.hands.count(self._node.id)
+        bad = turn.hands.bad_records(self._node.id, "fail")
+        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)
+        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+            out.phase = phase
+            for batch, pieces in key_rows(tables, self._node.keys, entries):
+                counts.rows_in += batch.num_rows
+                counts.passed += batch.num_rows
+                self._fold_rows(batch, pieces, out)
+            out.flush()
+        return entries.flush()
+
+    def _fold_rows(self, batch: Batch, pieces: list[KeyRows], out: RowOutput) -> None:
+        inputs = self._fold.inputs(batch.rows)
+        times = [None] * len(inputs) if batch.times is None else batch.times.to_pylist()
+        for start, end, entry in pieces:
+            for at in range(start, end):
+                entry.slots[0], row = self._fold.step(entry.key, entry.slots[0], inputs[at])
+                out.add(row, times[at])
+            entry.is_dirty = True

@@ -1,0 +1,369 @@
+"""One task of one epoch: all vertices of a level, in this process, from input splits or cells to cells and a report.
+
+Vertices of a level are joined by direct calls. Rows for later levels become cells in the outbox; rows for sinks are staged
+by their writers; everything the driver must know stands in the task's report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from millstream.graph.job_graph import Vertex
+from millstream.graph.step import DEAD, LATE, MAIN, Sink, Source
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.connector import sink_declaration, source_declaration
+from millstream.model.ids import Epoch
+from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.partitioned import PlannedEdge
+from millstream.runtime.batch import Batch
+from millstream.runtime.chain import Hands, Stage, build_stages, run_stages
+from millstream.runtime.combine import CombiningSender
+from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, load, open_reader
+from millstream.runtime.counts import Counts, StepCounts
+from millstream.runtime.epoch import EpochPlan, times_for
+from millstream.runtime.exchange import (
+    AFTER,
+    BEFORE,
+    DRIVER,
+    PLAN_PORT,
+    Cell,
+    InputGate,
+    Outbox,
+    RowSender,
+    Sender,
+    Target,
+    by_key,
+    round_robin,
+    same_subtask,
+)
+from millstream.runtime.keyed import KeyedOperator, Turn
+from millstream.runtime.operators import accumulators_of, combines, keyed_operator, window_binner
+from millstream.runtime.pages import NEVER, PageStore
+
+
+class TaskReport(msgspec.Struct, kw_only=True):
+    """What a task tells the driver about an epoch."""
+
+    level: int
+    task: int
+    tasks: int
+    plan: EpochPlan | None = None
+    counts: Counts = {}
+    newest: dict[str, dict[str, int]] = {}
+    """Per event-time step and partition: the newest event time seen."""
+    sinks: dict[str, Any] = {}
+    """Per sink: its commit message."""
+    event_due: dict[str, int] = {}
+    """Per keyed step: the first event time at which it has something to do."""
+    processing_due: int = NEVER
+
+
+class TaskInput(msgspec.Struct, kw_only=True):
+    """What a level-0 task is given: its number, the epoch's plan and its splits as (source, partition, body)."""
+
+    task: int
+    tasks: int
+    plan: EpochPlan
+    splits: list[tuple[str, str, Any]]
+    lineage: str
+
+
+class LevelProgram:
+    """The compiled vertices of one level; built once per process and used for every epoch."""
+
+    def __init__(self, deployment: DeploymentPlan, level: int) -> None:
+        self.deployment, self.level = deployment, level
+        plan = deployment.plan
+        self.vertices = [planned.vertex for planned in plan.at_level(level)]
+        self.edges = plan.edges
+        self.stages: dict[str, list[Stage]] = {}
+        self.operators: dict[str, KeyedOperator] = {}
+        for vertex in self.vertices:
+            self._compile(vertex)
+
+    def _compile(self, vertex: Vertex) -> None:
+        body = [node for node in vertex.nodes if not isinstance(node.operation, (Source, Sink))]
+        if vertex.is_keyed:
+            memory = self.deployment.memory
+            self.operators[vertex.id] = keyed_operator(
+                body[0], key_groups=self.deployment.plan.key_groups, page_bytes=memory.page_bytes
+            )
+            body = body[1:]
+        self.stages[vertex.id] = build_stages(body)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing but the driver comes behind this level."""
+        return self.level == self.deployment.plan.depth
+
+    def node(self, step: str) -> StreamNode:
+        """The node of a step, of any level."""
+        for planned in self.deployment.plan.vertices:
+            for node in planned.vertex.nodes:
+                if node.id == step:
+                    return node
+        raise KeyError(step)
+
+
+class _TaskHands(Hands):
+    """Collects what stages report."""
+
+    def __init__(self, report: TaskReport, now: int) -> None:
+        super().__init__(self._counts_of, now)
+        self._report = report
+        self.partition = f"{report.level}/{report.task}"
+
+    def _counts_of(self, step: str) -> StepCounts:
+        counts = self._report.counts.get(step)
+        if counts is None:
+            counts = self._report.counts[step] = StepCounts()
+        return counts
+
+    def saw_times(self, step: str, newest: int) -> None:
+        seen = self._report.newest.setdefault(step, {})
+        seen[self.partition] = max(newest, seen.get(self.partition, newest))
+
+
+class LevelTask:
+    """One run of a level program."""
+
+    def __init__(self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, lineage: str) -> None:
+        self._program, self._plan, self._lineage = program, plan, lineage
+        self._outbox = Outbox(task)
+        self._report = TaskReport(level=program.level, task=task, tasks=tasks)
+        self._hands = _TaskHands(self._report, plan.now)
+        self._writers: dict[str, SinkWriter] = {}
+        self._attempt = uuid.uuid4().hex[:12]
+        self._senders: dict[int, Sender] = {}
+        self._routes: dict[tuple[str, str], list[Callable[[Batch, int], None]]] = {}
+        self._connect()
+
+    # Wiring: who gets the rows of which output.
+
+    def _connect(self) -> None:
+        for planned in self._program.edges:
+            if planned.from_level != self._program.level:
+                continue
+            route = self._routes.setdefault((planned.edge.source_step, planned.edge.output), [])
+            if planned.is_local:
+                route.append(self._local_route(planned.edge.target))
+            else:
+                self._senders[planned.port] = sender = self._sender(planned)
+                route.append(sender.send)
+
+    def _local_route(self, vertex_id: str) -> Callable[[Batch, int], None]:
+        vertex = next(vertex for vertex in self._program.vertices if vertex.id == vertex_id)
+        return lambda batch, phase: self._push(vertex, batch, phase)
+
+    def _sender(self, planned: PlannedEdge) -> Sender:
+        plan = self._program.deployment.plan
+        target = Target(planned.port, planned.to_level, plan.parallelism, plan.key_groups)
+        payload = self._program.deployment.memory.payload_bytes
+        node = self._program.node(planned.edge.target)
+        if planned.edge.partition == "hash" and combines(node):
+            return self._combining(planned, target, node, payload)
+        choosers = {
+            "hash": lambda: by_key(planned.edge.keys, target),
+            "rebalance": lambda: round_robin(target, self._report.task),
+            "forward": lambda: same_subtask(target, self._report.task),
+        }
+        return RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
+
+    def _combining(self, planned: PlannedEdge, target: Target, node: StreamNode, payload: int) -> Sender:
+        counts = self._hands.count(node.id)
+        late_target = target._replace(port=late_port(planned.port))
+        is_read = any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges)
+        late = RowSender(late_target, self._outbox, by_key(node.keys, target), payload) if is_read else None
+        if late is not None:
+            self._senders[late_target.port] = late
+        binner = window_binner(node, times_for(self._plan, node.event_time), counts, late)
+        return CombiningSender(target, self._outbox, node.keys, accumulators_of(node), counts, binner)
+
+    # Rows on their way.
+
+    def _push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
+        """Run a vertex's chain over rows of its head."""
+        for made in run_stages(self._program.stages[vertex.id], batch, self._hands):
+            last = vertex.nodes[-1]
+            if isinstance(last.operation, Sink):
+                self._stage(last, made)
+            else:
+                self._route(last.id, MAIN, made, phase)
+        for step, letters in self._hands.dead_letters():
+            self._route(step, DEAD, Batch(letters), phase)
+
+    def _route(self, step: str, output: str, batch: Batch, phase: int) -> None:
+        for route in self._routes.get((step, output), ()):
+            route(batch, phase)
+
+    def _stage(self, node: StreamNode, batch: Batch) -> None:
+        """Hand rows to a sink's writer, opened with its first row."""
+        if node.id not in self._writers:
+            assert isinstance(node.operation, Sink)
+            assert node.input_schema is not None
+            connector = node.operation.connector
+            task = SinkTask(
+                job=self._program.deployment.name,
+                lineage=self._lineage,
+                step=node.id,
+                epoch=Epoch(self._plan.epoch),
+                task=f"{self._report.level}-{self._report.task}",
+                attempt=self._attempt,
+            )
+            writer = load(sink_declaration(connector).writer)
+            self._writers[node.id] = writer(connector.options, node.input_schema, task)
+        counts = self._hands.count(node.id)
+        counts.rows_in += batch.num_rows
+        counts.passed += batch.num_rows
+        counts.rows_out += batch.num_rows
+        self._writers[node.id].write(batch.rows)
+
+    # The two kinds of task.
+
+    def read(self, splits: Iterable[tuple[str, str, Any]]) -> Iterator[Cell]:
+        """Level 0: read splits and push their rows through the chains."""
+        with self._aborting():
+            for source, partition, body in splits:
+                vertex = next(vertex for vertex in self._program.vertices if vertex.id == source)
+                self._hands.partition = f"{source}/{partition}"
+                yield from self._read_split(vertex, body)
+            yield from self._finish()
+
+    def _read_split(self, vertex: Vertex, body: Any) -> Iterator[Cell]:
+        operation = vertex.head.operation
+        assert isinstance(operation, Source)
+        declared = source_declaration(operation.connector)
+        counts = self._hands.count(vertex.id)
+        bad = self._hands.bad_records(vertex.id, operation.on_error)
+        for item in open_reader(declared.reader, operation.connector.options, operation.schema).read(body):
+            if isinstance(item, BadRecord):
+                counts.rows_in += 1
+                bad.refuse(item.raw, item.error)
+                continue
+            for name in ("rows_in", "passed", "rows_out"):
+                setattr(counts, name, getattr(counts, name) + item.num_rows)
+            self._push(vertex, Batch(item), AFTER)
+            yield from self._outbox.drain()
+
+    def run(self, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
+        """Levels above 0: run keyed operators and chains over the cells of one subtask."""
+        mine: list[Cell] = []
+        for cell in cells:
+            if cell.level == self._program.level:
+                mine.append(cell)
+            else:
+                self._outbox.forward(cell)
+        yield from self._outbox.drain()
+        gate = InputGate(mine)
+        with self._aborting():
+            for vertex in self._program.vertices:
+                self._run_vertex(vertex, gate, store)
+                yield from self._outbox.drain()
+            yield from self._finish()
+
+    @contextlib.contextmanager
+    def _aborting(self) -> Iterator[None]:
+        """A task that does not reach its end leaves nothing staged."""
+        try:
+            yield
+        except BaseException:
+            for writer in self._writers.values():
+                writer.abort()
+            raise
+
+    def _run_vertex(self, vertex: Vertex, gate: InputGate, store: PageStore) -> None:
+        ports = [e.port for e in self._program.edges if e.edge.target == vertex.id and not e.is_local]
+        if vertex.is_keyed:
+            self._run_keyed(vertex, ports, gate, store)
+            return
+        for phase in (BEFORE, AFTER):
+            for port in ports:
+                for batch in gate.batches(port, phase):
+                    self._push(vertex, batch, phase)
+
+    def _run_keyed(self, vertex: Vertex, ports: list[int], gate: InputGate, store: PageStore) -> None:
+        def emit(output: str, batch: Batch, phase: int) -> None:
+            if output == MAIN:
+                self._push(vertex, batch, phase)
+            else:
+                self._route(vertex.id, output, batch, phase)
+
+        turn = Turn(
+            times=times_for(self._plan, vertex.head.event_time),
+            before=[table for port in ports for table in gate.tables(port, BEFORE)],
+            after=[table for port in ports for table in gate.tables(port, AFTER)],
+            store=store,
+            emit=emit,
+            hands=self._hands,
+        )
+        for phase in (BEFORE, AFTER):
+            for port in ports:
+                for batch in gate.batches(late_port(port), phase):
+                    emit(LATE, batch, phase)
+        due = self._program.operators[vertex.id].run(turn)
+        self._report.event_due[vertex.id] = due.event
+        self._report.processing_due = min(self._report.processing_due, due.processing)
+        for step, letters in self._hands.dead_letters():
+            self._route(step, DEAD, Batch(letters), AFTER)
+
+    def _finish(self) -> Iterator[Cell]:
+        """Close senders and writers; the last cells are the plan for the next level and the report."""
+        for step, letters in self._hands.dead_letters():
+            self._route(step, DEAD, Batch(letters), AFTER)
+        for sender in self._senders.values():
+            sender.close()
+        for step, writer in self._writers.items():
+            message = writer.finish()
+            if message is not None:
+                self._report.sinks[step] = message
+        if self._report.level == 0 and self._report.task == 0:
+            self._report.plan = self._plan
+        self._outbox.add(self._report.task % self._parallelism, DRIVER, PLAN_PORT, AFTER, msgspec.msgpack.encode(self._report))
+        yield from self._outbox.drain()
+
+    @property
+    def _parallelism(self) -> int:
+        return self._program.deployment.plan.parallelism
+
+
+def late_port(port: int) -> int:
+    """The port on which senders deliver rows that came too late for a window."""
+    return -2 - port
+
+
+class PlanCell(msgspec.Struct, frozen=True):
+    """The body of the cell that tells a subtask its epoch."""
+
+    plan: EpochPlan
+    lineage: str
+
+
+def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
+    """A level-0 task. Task 0 also tells every subtask of level 1 the plan."""
+    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, lineage=given.lineage)
+    if given.task == 0 and not program.is_last:
+        outbox = Outbox(0)
+        body = msgspec.msgpack.encode(PlanCell(given.plan, given.lineage))
+        for slot in range(program.deployment.plan.parallelism):
+            outbox.add(slot, 1, PLAN_PORT, BEFORE, body)
+        yield from outbox.drain()
+    yield from task.read(given.splits)
+
+
+def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
+    """A task of a level above 0; passes the plan on to the level behind it."""
+    held = list(cells)
+    level = program.level
+    plans = [cell for cell in held if cell.level == level and msgspec.msgpack.decode(cell.head)[0] == PLAN_PORT]
+    assert len(plans) == 1, f"subtask {subtask} of level {level} needs one epoch plan, got {len(plans)}"
+    told = msgspec.msgpack.decode(plans[0].body, type=PlanCell)
+    if not program.is_last:
+        yield plans[0]._replace(level=level + 1)
+    parallelism = program.deployment.plan.parallelism
+    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, lineage=told.lineage)
+    yield from task.run((cell for cell in held if cell is not plans[0]), store)

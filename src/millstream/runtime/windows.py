@@ -1,0 +1,141 @@
+"""Tumbling and sliding windows with built-in aggregates, kept as one row per key and slide-long bin.
+
+A window fires when the watermark passes its last instant: windows whose last instant lies in (watermark before, watermark
+now]. Rows for a window that fired but is within the allowed lateness fire it again. Both follow from the watermarks of the
+epoch plan alone, so no flag is stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.graph.step import MAIN, Window
+from millstream.graph.stream_graph import StreamNode
+from millstream.graph.window import WindowSpec
+from millstream.model.schema import HIDDEN
+from millstream.model.time import MIN_TIME
+from millstream.runtime.aggregates import accumulators_of
+from millstream.runtime.batch import Batch
+from millstream.runtime.columns import ColumnPages
+from millstream.runtime.combine import BIN
+from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keyed import Turn, group_by_key
+from millstream.runtime.pages import Due, StepPages
+
+_START, _MARK = HIDDEN + "start", HIDDEN + "mark"
+_EMIT_ROWS = 131_072
+Times = npt.NDArray[np.int64]
+
+
+class WindowAggregateOperator:
+    """Keeps partial results per key and bin; its sender has binned and combined the rows and set late ones aside."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Window)
+        assert node.input_schema is not None
+        self._node, self._operation, self._window = node, node.operation, node.operation.window
+        self._accumulators = accumulators_of(node)
+        key_fields = [pa.field(key, node.input_schema[key].type) for key in node.keys]
+        self._stored = pa.schema([*key_fields, pa.field(BIN, pa.int64()), *self._accumulators.part_fields])
+        self._by = [*node.keys, BIN]
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, windows the watermark closes, rows after it; then forget what is past lateness."""
+        pages = ColumnPages(
+            StepPages(turn.store, self._node.id),
+            self._stored,
+            self._node.keys,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+        )
+        before, now = turn.times.before, turn.times.watermark
+        state = self._take(self._stored.empty_table(), turn.before, pages, turn, before, BEFORE)
+        if now > before:
+            state = pa.concat_tables([state, pages.load(pages.due(now))])
+            self._fire(state, turn, BEFORE, before, now)
+        state = self._take(state, turn.after, pages, turn, now, AFTER)
+        ends = np.asarray(state.column(BIN).combine_chunks()) + self._window.size - 1 + self._operation.lateness
+        return pages.store(state.filter(pa.array(ends > now)), lambda table: self._next_due(table, now))
+
+    def _take(
+        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, watermark: int, phase: int
+    ) -> pa.Table:
+        """Merge partial results; windows that fired already and got rows fire again."""
+        if not tables:
+            return state
+        came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
+        known = pa.concat_tables([state, pages.load(pages.touched(came))])
+        merged = self._accumulators.merge(pa.concat_tables([known, came]), self._by)
+        if self._operation.lateness and watermark > MIN_TIME:
+            self._fire_again(merged, came, turn, watermark, phase)
+        return merged
+
+    def _fire(self, state: pa.Table, turn: Turn, phase: int, after: int, until: int) -> None:
+        """Emit the windows whose last instant lies in (after, until]."""
+        self._emit(_windows(state, self._window, after, until), turn, phase)
+
+    def _fire_again(self, merged: pa.Table, came: pa.Table, turn: Turn, watermark: int, phase: int) -> None:
+        """Emit anew the windows behind the watermark that the rows which came belong to."""
+        oldest = watermark - self._operation.lateness
+        touched = _windows(came, self._window, oldest, watermark).select([*self._node.keys, _START])
+        if touched.num_rows == 0:
+            return
+        fired = _windows(merged, self._window, oldest, watermark)
+        keys = [*self._node.keys, _START]
+        marked = pa.concat_tables([_marked(fired, 0), _marked(touched, 1)], promote_options="default")
+        order, runs = group_by_key(marked, tuple(keys))
+        marks = np.asarray(marked.column(_MARK).combine_chunks())[order]
+        hit = np.maximum.reduceat(marks, [run.start for run in runs])
+        lengths = [run.end - run.start for run in runs]
+        chosen = np.sort(order[(np.repeat(hit, lengths) == 1) & (marks == 0)])
+        self._emit(fired.take(pa.array(chosen)), turn, phase)
+
+    def _emit(self, windows: pa.Table, turn: Turn, phase: int) -> None:
+        if windows.num_rows == 0:
+            return
+        merged = self._accumulators.merge(windows, [*self._node.keys, _START])
+        starts = np.asarray(merged.column(_START).combine_chunks())
+        merged = merged.take(pa.array(np.argsort(starts, kind="stable")))
+        starts = np.sort(starts, kind="stable")
+        ends = starts + self._window.size
+        schema = self._node.outputs[MAIN].arrow
+        bounds = [pa.array(times * 1000).cast(pa.timestamp("us", tz="UTC")) for times in (starts, ends)]
+        columns = [merged.column(key) for key in self._node.keys] + bounds + self._accumulators.results(merged)
+        table = pa.table(columns, names=schema.names).cast(schema)
+        turn.hands.count(self._node.id).rows_out += table.num_rows
+        done = 0
+        for batch in table.combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
+            turn.emit(MAIN, Batch(batch, pa.array(ends[done : done + batch.num_rows] - 1)), phase)
+            done += batch.num_rows
+
+    def _next_due(self, table: pa.Table, watermark: int) -> Times:
+        """The last instant of a row's next window, or the time to forget the row."""
+        bins = np.asarray(table.column(BIN).combine_chunks())
+        first, last = bins + self._window.slide - 1, bins + self._window.size - 1
+        passed = np.maximum(0, (watermark - first) // self._window.slide + 1) if watermark > MIN_TIME else 0
+        following = first + passed * self._window.slide
+        return np.where(following <= last, following, last + self._operation.lateness)
+
+
+def _marked(table: pa.Table, mark: int) -> pa.Table:
+    return table.append_column(_MARK, pa.array(np.full(table.num_rows, mark, np.int64)))
+
+
+def _windows(state: pa.Table, window: WindowSpec, after: int, until: int) -> pa.Table:
+    """State rows, once for each window they belong to whose last instant lies in (after, until]."""
+    bins = np.asarray(state.column(BIN).combine_chunks())
+    pieces = []
+    for number in range(window.size // window.slide):
+        starts = bins - number * window.slide
+        last = starts + window.size - 1
+        places = np.flatnonzero((last > after) & (last <= until))
+        if len(places):
+            piece = state.take(pa.array(places)).drop_columns([BIN])
+            pieces.append(piece.append_column(_START, pa.array(starts[places])))
+    if pieces:
+        # Oldest bins first, so that `first` and `last` see a window's bins in the order of time.
+        return pa.concat_tables(reversed(pieces))
+    return state.slice(0, 0).drop_columns([BIN]).append_column(_START, pa.array([], pa.int64()))
