@@ -29,23 +29,24 @@ _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-i
 
 
 def batches_from_json(
-    rows: Sequence[Any], schema: Schema, *, raw: Sequence[str] | None = None
+    rows: Sequence[Any], schema: Schema, *, raw: Sequence[str] | None = None, ignore_extra: bool = False
 ) -> Iterator[pa.RecordBatch | BadRecord]:
     """Batches of the good rows and a `BadRecord` for each bad one, in the order of the rows.
 
     Args:
         rows: JSON objects; a `BadRecord` among them is passed on.
-        schema: the columns wanted; another field makes a row bad.
+        schema: the columns wanted.
         raw: the text of each row as it came in; without it, the row as JSON.
+        ignore_extra: whether to pass over fields that are not in the schema; else they make a row bad.
     """
-    decoders = [(field.name, decode) for field in schema if (decode := decoder(field.type)) is not None]
+    decoders = {field.name: decoder(field.type, ignore_extra=ignore_extra) for field in schema}
     good: list[tuple[int, Mapping[str, Any]]] = []
 
     def text(index: int) -> str:
         return json.dumps(rows[index], default=str) if raw is None else raw[index]
 
     for index, row in enumerate(rows):
-        found = row if isinstance(row, BadRecord) else _decoded(row, decoders, schema)
+        found = row if isinstance(row, BadRecord) else _decoded(row, decoders, schema, ignore_extra=ignore_extra)
         if isinstance(found, Mapping):
             good.append((index, found))
             continue
@@ -86,14 +87,16 @@ def _reason(problem: InvalidSchema) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _decoded(row: Any, decoders: Sequence[tuple[str, Decoder]], schema: Schema) -> Mapping[str, Any] | str:
+def _decoded(
+    row: Any, decoders: Mapping[str, Decoder | None], schema: Schema, *, ignore_extra: bool
+) -> Mapping[str, Any] | str:
     """The row with values that Arrow takes, or what is wrong with it."""
     if not isinstance(row, Mapping):
         return f"record is not an object; found {row!r}"
-    found = dict(row)
-    for name, decode in decoders:
+    found = {name: row[name] for name in row if name in decoders} if ignore_extra else dict(row)
+    for name, decode in decoders.items():
         value = found.get(name)
-        if value is None:
+        if value is None or decode is None:
             continue
         try:
             found[name] = decode(value)
@@ -104,7 +107,7 @@ def _decoded(row: Any, decoders: Sequence[tuple[str, Decoder]], schema: Schema) 
 
 
 @functools.lru_cache(maxsize=512)
-def decoder(kind: pa.DataType) -> Decoder | None:
+def decoder(kind: pa.DataType, *, ignore_extra: bool = False) -> Decoder | None:
     """What turns a JSON value that is not null into one that Arrow takes for this type; `None` when it already is."""
     for holds, decode in _SIMPLE:
         if holds(kind):
@@ -112,41 +115,36 @@ def decoder(kind: pa.DataType) -> Decoder | None:
     if pa.types.is_timestamp(kind):
         return _aware_time if kind.tz else _naive_time
     if pa.types.is_list(kind):
-        return _list_decoder(kind)
+        return _list_decoder(_nullable(decoder(kind.value_type, ignore_extra=ignore_extra)))
     if pa.types.is_map(kind):
-        return _map_decoder(kind)
+        return _map_decoder(_key_decoder(kind.key_type), _nullable(decoder(kind.item_type, ignore_extra=ignore_extra)))
     if pa.types.is_struct(kind):
-        return _struct_decoder(kind)
+        fields = {field.name: _nullable(decoder(field.type, ignore_extra=ignore_extra)) for field in kind}
+        return _struct_decoder(fields, ignore_extra=ignore_extra)
     return None
 
 
-def _list_decoder(kind: pa.DataType) -> Decoder:
-    item = _nullable(decoder(kind.value_type))
-
+def _list_decoder(item: Decoder) -> Decoder:
     def decode(value: Any) -> Any:
         return [item(each) for each in _checked(value, list)]
 
     return decode
 
 
-def _map_decoder(kind: pa.DataType) -> Decoder:
-    key, item = _key_decoder(kind.key_type), _nullable(decoder(kind.item_type))
-
+def _map_decoder(key: Decoder, item: Decoder) -> Decoder:
     def decode(value: Any) -> Any:
         return [(key(name), item(each)) for name, each in _checked(value, dict).items()]
 
     return decode
 
 
-def _struct_decoder(kind: pa.DataType) -> Decoder:
-    fields = {field.name: _nullable(decoder(field.type)) for field in kind}
-
+def _struct_decoder(fields: dict[str, Decoder], *, ignore_extra: bool) -> Decoder:
     def decode(value: Any) -> Any:
         unknown = sorted(_checked(value, dict).keys() - fields.keys())
-        if unknown:
+        if unknown and not ignore_extra:
             msg = f"unknown fields {', '.join(unknown)}; known: {', '.join(fields)}"
             raise ValueError(msg)
-        return {name: fields[name](each) for name, each in value.items()}
+        return {name: fields[name](each) for name, each in value.items() if name in fields}
 
     return decode
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from millstream.model.types import canonical, parse_type, type_name
 HIDDEN = "__ms_"
 """Prefix of columns the runtime adds; refused in user schemas."""
 
+_COLUMN = re.compile(r"(?:`([^`]+)`|([^\s:`]+))\s*[\s:]\s*(\S.*)", re.DOTALL)
 _PYTHON: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -90,11 +92,15 @@ class Schema:
     @property
     def ddl(self) -> str:
         """Canonical DDL text; `schema_of` reads it back to an equal schema."""
-        return ", ".join(f"{f.name} {f.type_name}" + ("" if f.nullable else " not null") for f in self.fields)
+        return ", ".join(f"{_quoted(f.name)} {f.type_name}" + ("" if f.nullable else " not null") for f in self.fields)
 
     def select(self, names: Iterable[str]) -> Schema:
         """The named columns, in the order given."""
         return Schema(tuple(self[name] for name in names))
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else f"`{name}`"
 
 
 SchemaLike = Any
@@ -181,10 +187,10 @@ def _annotated(kind: Any) -> Any:
 def _from_ddl(text: str) -> Schema:
     fields = []
     for part in _split_top(text):
-        words = part.strip().replace(":", " ", 1).split(None, 1)
-        if len(words) != 2:
+        column = _COLUMN.fullmatch(part.strip())
+        if column is None:
             raise _not_a_schema(text)
-        name, kind = words[0].strip("`"), words[1].strip()
+        name, kind = column.group(1) or column.group(2), column.group(3)
         nullable = not kind.lower().endswith("not null")
         fields.append(Field(name, parse_type(kind if nullable else kind[: -len("not null")]), nullable))
     return Schema(tuple(fields))

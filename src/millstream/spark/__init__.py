@@ -1,0 +1,1 @@
+"""Run a plan on Spark: one streaming query per job, through PySpark's public API."""

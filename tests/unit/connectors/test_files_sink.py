@@ -113,6 +113,19 @@ def test_a_damaged_list_is_refused(tmp_path):
         published_files(tmp_path)
 
 
+def test_a_missing_published_file_is_named(tmp_path):
+    (file,) = Sink(tmp_path).published(rows(1))["files"]
+    (tmp_path / file["path"]).unlink()
+    with pytest.raises(ExternalFailure, match=file["path"]):
+        read_files(tmp_path)
+
+
+def test_a_file_where_the_directory_should_be_is_refused(tmp_path):
+    (tmp_path / "out").write_text("x")
+    with pytest.raises(InvalidStep, match="is a file"):
+        Sink(tmp_path / "out")
+
+
 def test_reading_where_no_sink_wrote_is_refused(tmp_path):
     with pytest.raises(ExternalFailure, match="no sink"):
         read_files(tmp_path)

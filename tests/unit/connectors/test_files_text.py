@@ -6,7 +6,7 @@ import json
 import pytest
 from tests.unit.connectors.reading import everything, opened
 
-from millstream.connectors.files import text
+from millstream.connectors.files import discovery, text
 from millstream.errors import InvalidSchema
 from millstream.model.schema import schema_of
 from millstream.runtime.connector import BadRecord
@@ -89,6 +89,14 @@ def test_nested_json(tmp_path):
     assert row["s"]["x"] == dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
 
+def test_fields_outside_the_schema_are_passed_over_also_next_to_a_bad_line(tmp_path):
+    schema = schema_of({"n": "long", "s": "struct<x:long>"})
+    write(tmp_path / "f.json", ['{"n": 1, "z": 0, "s": {"x": 2, "y": 3}}'] * 2 + ["broken"])
+    *good, bad = everything(*opened(tmp_path, schema))
+    assert good == [{"n": 1, "s": {"x": 2}}] * 2
+    assert bad.raw == "broken"
+
+
 def test_small_chunks_cut_only_between_records(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "_CHUNK", 64)
     write(tmp_path / "f.json", [json.dumps({"n": n, "s": "x" * (n % 90)}) for n in range(50)])
@@ -114,6 +122,16 @@ def test_byte_ranges_of_json_read_every_line_once(tmp_path, pieces, monkeypatch)
         part = [size * piece // pieces, size * (piece + 1) // pieces]
         found += [n for batch in reader.read({**split.body, "part": part}) for n in batch.column("n").to_pylist()]
     assert found == list(range(60))
+
+
+def test_long_json_files_are_cut_into_units(tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "_BYTES_PER_UNIT", 500)
+    write(tmp_path / "f.json", [json.dumps({"n": n, "name": "x" * (n % 40)}) for n in range(200)])
+    enumerator, reader = opened(tmp_path)
+    end = enumerator.advance(enumerator.initial(), 10**6)
+    assert end.position["unit"] > 5
+    assert sum(split.rows for split in enumerator.splits({"unit": 0}, end.position)) == pytest.approx(200, rel=0.1)
+    assert [row["n"] for row in everything(enumerator, reader, credit=40)] == list(range(200))
 
 
 def test_csv_values_are_typed(tmp_path):

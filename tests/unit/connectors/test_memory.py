@@ -168,6 +168,11 @@ def test_a_row_that_does_not_fit_is_a_bad_record_between_good_ones(row, words):
     assert "row 0" not in bad.error
 
 
+def test_an_unknown_nested_field_makes_a_bad_record():
+    (bad,) = everything(*opened([{"s": {"x": 1, "y": 2}}], schema_of({"s": "struct<x:long>"})), 10)
+    assert "unknown fields y; known: x" in bad.error
+
+
 @pytest.mark.parametrize(
     "mark",
     [

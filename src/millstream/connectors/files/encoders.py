@@ -19,7 +19,6 @@ from millstream.errors import InvalidStep
 from millstream.model.connector import Options
 from millstream.runtime.codecs import batch_to_rows
 
-_EXTENSIONS = {"parquet": "parquet", "json": "json", "csv": "csv", "arrow": "arrow"}
 _PACKED = {"gzip": ".gz", "zstd": ".zst"}
 COMPRESSIONS = {
     "parquet": ("none", "snappy", "gzip", "zstd", "lz4"),
@@ -57,9 +56,8 @@ def compression_of(options: Options) -> str:
 
 def extension_of(options: Options) -> str:
     """The end of file names, such as `json.gz`."""
-    packed = _PACKED[compression] if (compression := compression_of(options)) in _PACKED else ""
-    kind = options["format"]
-    return _EXTENSIONS[kind] + (packed if kind in {"json", "csv"} else "")
+    kind: str = options["format"]
+    return kind + (_PACKED.get(compression_of(options), "") if kind in {"json", "csv"} else "")
 
 
 def open_encoder(path: Path, schema: pa.Schema, options: Options) -> Encoder:

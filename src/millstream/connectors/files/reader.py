@@ -53,6 +53,9 @@ def _table(path: str, listing: FileList) -> pa.Table:
     reader = FilesReader({"path": path, **listing.encoding}, schema)
     batches = []
     for file in listing.published():
+        if not (root / file.path).exists():
+            msg = f"published file {file.path!r} is missing"
+            raise ExternalFailure(msg, code="FILES-042", hint="restore the file")
         info = (root / file.path).stat()
         body = {"root": str(root), "path": file.path, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
         for part in reader.read({**body, "format": listing.encoding["format"], "part": [0, 0]}):

@@ -153,6 +153,9 @@ def _delete(paths: Sequence[Path]) -> None:
 
 def _check(options: Options, schema: Schema, step: str) -> None:
     compression_of(options)
+    if local_path(options["path"]).is_file():
+        msg = f"{options['path']!r} is a file"
+        raise InvalidStep(msg, code="FILES-034", step=step, hint="pass a directory as path=")
     for name in options["partition_by"]:
         if name not in schema or not is_plain(schema[name].type):
             msg = f"cannot partition by {name!r}"

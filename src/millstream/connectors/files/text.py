@@ -150,16 +150,14 @@ def _times(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _slow_json(chunk: bytes, schema: Schema) -> Iterator[Part]:
     exact = decimal.Decimal if "decimal" in schema.ddl else float
-    names = set(schema.names)
     rows: list[Any] = []
     lines = [line.decode("utf-8", "replace") for line in chunk.split(b"\n") if line.strip()]
     for line in lines:
         try:
-            row = json.loads(line, parse_float=exact)
+            rows.append(json.loads(line, parse_float=exact))
         except ValueError as problem:
-            row = BadRecord(line, f"not json: {problem}")
-        rows.append({name: row[name] for name in row if name in names} if isinstance(row, dict) else row)
-    yield from batches_from_json(rows, schema, raw=lines)
+            rows.append(BadRecord(line, f"not json: {problem}"))
+    yield from batches_from_json(rows, schema, raw=lines, ignore_extra=True)
 
 
 def _header(chunk: bytes, delimiter: str) -> tuple[list[str], bytes]:

@@ -143,6 +143,16 @@ def _decimal_to_float(c: _Conversion) -> str:
     return _plain(c) if is_short else _through_text(c)
 
 
+def _decimal_to_text(c: _Conversion) -> str:
+    if c.source.type.precision > c.source.type.scale:
+        return _plain(c)
+    return rf"regexp_replace({_plain(c)}, '^(-?)\.', '\10.')"  # DuckDB writes .05, Spark 0.05
+
+
+def _float_to_decimal(c: _Conversion) -> str:
+    return f"CASE WHEN isfinite({c.source.sql}) THEN {_through_text(c)} END"  # Spark gives null for NaN and infinity
+
+
 def _float_to_float(c: _Conversion) -> str:
     if c.target == t.DOUBLE:
         return _plain(c)
@@ -212,11 +222,14 @@ _RULES: tuple[tuple[Callable[[pa.DataType], bool], tuple[_Rule, ...]], ...] = (
     (t.is_integral, (*_TEXT, *_NUMBERS, _BOOL, (_is(t.TIMESTAMP), _long_to_timestamp))),
     (
         t.is_decimal,
-        (*_TEXT, _BOOL, (t.is_integral, _truncated), (t.is_decimal, _plain), (t.is_fractional, _decimal_to_float)),
+        (
+            (_is(t.STRING), _decimal_to_text), _BOOL, (t.is_integral, _truncated), (t.is_decimal, _plain),
+            (t.is_fractional, _decimal_to_float),
+        ),
     ),
     (
         t.is_fractional,
-        (_BOOL, (t.is_integral, _truncated), (t.is_decimal, _through_text), (t.is_fractional, _float_to_float)),
+        (_BOOL, (t.is_integral, _truncated), (t.is_decimal, _float_to_decimal), (t.is_fractional, _float_to_float)),
     ),
     (
         _is(t.STRING),

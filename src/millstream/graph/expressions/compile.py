@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -39,6 +40,9 @@ MAX_SQL = 200_000
 
 MAX_DIRECT = 8
 """Lists up to this long are compared by pyarrow, item by item; longer ones by DuckDB."""
+
+_NUMBER = re.compile(r"(-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(BD|[LSYDF]|)", re.IGNORECASE)
+_SIZES = {"L": (t.LONG, 63), "S": (t.SHORT, 15), "Y": (t.BYTE, 7)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,17 +146,28 @@ def _literal(c: Compiler, node: exp.Expr) -> Term:
     text = str(node.this)
     if node.args.get("is_string"):
         return _typed(text, quoted(text), t.STRING)
-    if "e" in text.lower():
-        return _typed(float(text), f"CAST({quoted(text)} AS DOUBLE)", t.DOUBLE)
-    if "." in text:
-        return _decimal(c, Decimal(text))
-    return _integer(c, int(text))
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise c.site.refuse(LITERAL, "not a number", found=repr(text), hint="write 1, 1L, 1.5, 1.5D or 1e3")
+    digits, suffix = match.group(1), match.group(2).upper()
+    if suffix in {"D", "F"} or (not suffix and "e" in digits.lower()):
+        kind = t.FLOAT if suffix == "F" else t.DOUBLE
+        return _typed(float(digits), f"CAST({quoted(digits)} AS {duckdb_type(kind)})", kind)
+    if suffix == "BD" or (not suffix and "." in digits):
+        return _decimal(c, Decimal(f"{Decimal(digits):f}"))
+    return _integer(c, digits, suffix)
 
 
-def _integer(c: Compiler, value: int) -> Term:
-    for kind, bits in ((t.INT, 31), (t.LONG, 63)):
+def _integer(c: Compiler, digits: str, suffix: str) -> Term:
+    sizes = [_SIZES[suffix]] if suffix else [(t.INT, 31), (t.LONG, 63)]
+    if not digits.lstrip("-").isdigit():
+        raise c.site.refuse(LITERAL, f"suffix {suffix} needs a whole number", found=digits, hint="use D for a double")
+    value = int(digits)
+    for kind, bits in sizes:
         if -(2**bits) <= value < 2**bits:
             return _typed(value, f"CAST({value} AS {duckdb_type(kind)})", kind)
+    if suffix:
+        raise c.site.refuse(LITERAL, f"number is too large for {suffix}", found=digits, hint="use a larger type")
     return _decimal(c, Decimal(value))
 
 
@@ -194,7 +209,18 @@ def _negated(c: Compiler, node: exp.Expr) -> Term:
 
 
 def _binary(build: operators.Binary) -> Callable[[Compiler, exp.Expr], Term]:
-    return lambda c, node: build(c.term(node.this), c.term(node.expression), c.site)
+    def compiled(c: Compiler, node: exp.Expr) -> Term:
+        _check_order(c, node)
+        return build(c.term(node.this), c.term(node.expression), c.site)
+
+    return compiled
+
+
+def _check_order(c: Compiler, node: exp.Expr) -> None:
+    """Refuse operators side by side that Spark and sqlglot group differently; brackets make them plain."""
+    for outer, inner in _UNCLEAR:
+        if isinstance(node, outer) and (isinstance(node.this, inner) or isinstance(node.expression, inner)):
+            raise c.site.refuse(CONSTRUCT, "the order of operators is unclear", hint="put brackets around one of them")
 
 
 def _arithmetic(symbol: str) -> Callable[[Compiler, exp.Expr], Term]:
@@ -319,8 +345,17 @@ def _replayed(c: Compiler, name: str) -> Exception:
 
 
 def _joined(c: Compiler, node: exp.Expr) -> Term:
+    _check_order(c, node)
     return FUNCTIONS["concat"].build(Arguments("||", [c.term(node.this), c.term(node.expression)], c.site))
 
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_TESTS = (exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.Is, exp.Not)
+_UNCLEAR: tuple[tuple[tuple[type[exp.Expr], ...], tuple[type[exp.Expr], ...]], ...] = (
+    (_COMPARISONS, (*_COMPARISONS, *_TESTS)),
+    ((exp.DPipe,), (exp.Add, exp.Sub)),
+    ((exp.Add, exp.Sub), (exp.DPipe,)),
+)
 
 _NODES: dict[type[exp.Expr], Callable[[Compiler, Any], Term]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Paren: lambda c, node: c.term(node.this),

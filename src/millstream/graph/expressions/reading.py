@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from millstream.graph.expressions.refusal import CONSTRUCT, LIMIT, LITERAL, PARSE, Site
 
 MAX_LENGTH = 10_000
-MAX_DEPTH = 64
+MAX_DEPTH = 128
 MAX_BRACKETS = 48
 
 _BASE: Any = Spark.parser_class
@@ -55,13 +55,15 @@ def read(site: Site) -> exp.Expr:
 def _parsed(site: Site) -> exp.Expr:
     dialect = Spark()
     try:
-        tokens = _checked(dialect.tokenize(site.text), site)
+        tokens = _with_suffixes(_checked(dialect.tokenize(site.text), site))
         parser: Parser = _NamedFunctions(dialect=dialect)
         trees = [tree for tree in parser.parse(tokens, site.text) if tree is not None]
     except SqlglotError as problem:
         raise site.refuse(
             PARSE, "cannot be read as Spark SQL", found=_headline(problem), hint="correct the text"
         ) from None
+    except RecursionError:
+        raise site.refuse(LIMIT, "is nested too deeply to be read", hint="split it into several steps") from None
     if len(trees) != 1:
         raise site.refuse(PARSE, "is not one expression", found=f"{len(trees)} expressions", hint="write exactly one")
     tree = trees[0]
@@ -90,6 +92,17 @@ def _checked(tokens: list[Token], site: Site) -> list[Token]:
             token.text = _unescaped(site.text[token.start : token.end + 1], site)
         before = token.token_type
     return tokens
+
+
+def _with_suffixes(tokens: list[Token]) -> list[Token]:
+    """Keep `2L` one literal: sqlglot's tokens say `2::BIGINT`, but Spark types a literal otherwise than a cast."""
+    kept: list[Token] = []
+    for token in tokens:
+        if kept and token.start == kept[-1].start:
+            kept[-1].text += "" if token.token_type == TokenType.DCOLON else token.text
+        else:
+            kept.append(token)
+    return kept
 
 
 def _unescaped(quoted: str, site: Site) -> str:

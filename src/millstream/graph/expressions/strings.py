@@ -34,11 +34,14 @@ def _substring(a: Arguments) -> Term:
     count = a.integer(2) if len(a) == 3 else "2147483647"
     first = a.terms[1]
     if first.is_literal and isinstance(first.value, int) and first.value >= 0:
-        return a.result(f"substring({text}, {max(first.value, 1)}, greatest({count}, 0))", t.STRING)
-    length = f"CAST(length({text}) AS BIGINT)"
-    before = f"CASE WHEN {start} > 0 THEN {start} - 1 WHEN {start} < 0 THEN {length} + {start} ELSE 0 END"
-    taken = f"greatest({before} + {count}, 0) - greatest({before}, 0)"
-    return a.result(f"substring({text}, greatest({before}, 0) + 1, greatest({taken}, 0))", t.STRING)
+        sql = f"substring({text}, {max(first.value, 1)}, greatest({count}, 0))"
+    else:
+        length = f"CAST(length({text}) AS BIGINT)"
+        before = f"CASE WHEN {start} > 0 THEN {start} - 1 WHEN {start} < 0 THEN {length} + {start} ELSE 0 END"
+        taken = f"greatest({before} + {count}, 0) - greatest({before}, 0)"
+        sql = f"substring({text}, greatest({before}, 0) + 1, greatest({taken}, 0))"
+    # greatest skips nulls
+    return a.result(f"CASE WHEN {start} IS NULL OR {count} IS NULL THEN NULL ELSE {sql} END", t.STRING)
 
 
 def _concat(a: Arguments) -> Term:

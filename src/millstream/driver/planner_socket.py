@@ -1,0 +1,69 @@
+"""The planner behind a local socket: Spark's source asks it what the next epoch is."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.errors import MillstreamError
+from millstream.runtime.epoch import plan_from_json
+from millstream.runtime.run import Run
+
+
+class PlannerSocket:
+    """Serves one run's planner until it is closed; keeps the first error, which ends the run."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        self._run = run
+        self.path = str(path)
+        self.problem: Exception | None = None
+        self._lock = threading.Lock()
+        self._server = socketserver.ThreadingUnixStreamServer(self.path, self._handler())
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="millstream-planner", daemon=True).start()
+
+    def _handler(self) -> type[socketserver.StreamRequestHandler]:
+        answer = self._answer
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                for line in self.rfile:
+                    self.wfile.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+                    self.wfile.flush()
+
+        return Handler
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            try:
+                return {"ok": self._ANSWERS[request["op"]](self, request)}
+            except Exception as problem:  # noqa: BLE001 - kept and raised by the driver; Spark only gets its text
+                self.problem = self.problem or problem
+                text = problem.message if isinstance(problem, MillstreamError) else f"{type(problem).__name__}: {problem}"
+                return {"error": text}
+
+    def _initial(self, _: dict[str, Any]) -> Any:
+        return self._run.planner.initial().to_json()
+
+    def _next(self, request: dict[str, Any]) -> Any:
+        last = plan_from_json(request["last"])
+        plan = self._run.planner.next(last)
+        # Spark starts a batch when the text of the offset changes; nothing due must give back the very same value.
+        return request["last"] if plan == last else plan.to_json()
+
+    def _tasks(self, request: dict[str, Any]) -> Any:
+        start, end = plan_from_json(request["start"]), plan_from_json(request["end"])
+        tasks = self._run.planner.tasks(start, end, self._run.lineage)
+        return [msgspec.msgpack.encode(task).hex() for task in tasks]
+
+    _ANSWERS = {"initial": _initial, "next": _next, "tasks": _tasks}
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()

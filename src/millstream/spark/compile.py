@@ -1,0 +1,68 @@
+"""From a deployment plan to one streaming query: the compiler in one readable method."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from millstream.graph.function import FunctionRef
+from millstream.plan.deployment import DeploymentPlan
+from millstream.spark.level import CELL_SCHEMA, Shipped, SourceLevel, Subtask
+from millstream.spark.slots import slot_labels
+from millstream.spark.source import FORMAT, PLANNER, MillstreamSource
+
+EpochBody = Callable[[DataFrame, int], None]
+
+
+def start_query(
+    session: SparkSession, deployment: DeploymentPlan, *, planner: str, checkpoint: str, on_epoch: EpochBody
+) -> StreamingQuery:
+    """Compile and start: D keyed levels give D shuffles, whatever the shape of the graph."""
+    session.dataSource.register(MillstreamSource)
+    ship_by_value(deployment)
+    shipped = Shipped(deployment, slot_labels(deployment.plan.parallelism))
+
+    # One row per level-0 task of the epoch.
+    stream = session.readStream.format(FORMAT).option(PLANNER, planner).load()
+    # Level 0: read splits, run chains, pack rows by subtask or stage them for a sink.
+    stream = stream.mapInArrow(SourceLevel(shipped), CELL_SCHEMA)
+    # Each keyed level: one shuffle by slot, one call per subtask and epoch.
+    for level in range(1, deployment.plan.depth + 1):
+        subtask = Subtask(shipped, level, deployment.state_backend, shipped.digest[:16])
+        stream = stream.groupBy("slot").transformWithState(subtask, CELL_SCHEMA, "Update", "None")
+    # What is left are reports for the driver, which ends the epoch.
+    interval = 0 if deployment.is_bounded else deployment.epoch_interval
+    return (
+        stream.writeStream.outputMode("update")
+        .queryName(f"millstream-{deployment.name}")
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=f"{interval} milliseconds")
+        .foreachBatch(on_epoch)
+        .start()
+    )
+
+
+def ship_by_value(deployment: DeploymentPlan) -> None:
+    """User code outside installed packages travels to the workers by value: they need no path to it."""
+    for planned in deployment.plan.vertices:
+        for node in planned.vertex.nodes:
+            for field in vars(type(node.operation)).get("__slots__", ()):
+                content = getattr(node.operation, field)
+                if isinstance(content, FunctionRef):
+                    _register(content.target)
+
+
+def _register(target: Any) -> None:
+    name = getattr(target, "__module__", None) or type(target).__module__
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or name == "__main__" or name.split(".")[0] == "millstream":
+        return
+    if not Path(file).resolve().is_relative_to(Path(sys.prefix).resolve()) and "site-packages" not in file:
+        cloudpickle.register_pickle_by_value(module)

@@ -1,0 +1,38 @@
+"""The end of an epoch on Spark: the body of `foreachBatch`."""
+
+from __future__ import annotations
+
+import threading
+
+from pyspark.sql import DataFrame
+
+from millstream.checkpoint.failpoint import failpoint
+from millstream.runtime.exchange import DRIVER
+from millstream.runtime.run import Run
+
+
+class EpochLoop:
+    """Collects the reports of each epoch and hands them to the run; remembers the last epoch and what went wrong."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.terminal_epoch: int | None = None
+        self.finished = threading.Event()
+        self.problem: Exception | None = None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Run the query's one action, then make the epoch durable and publish it.
+
+        Collecting consumes every partition: Spark must see every row, or the next state version is missing.
+        """
+        try:
+            reports = [bytes(row.body) for row in batch.collect() if row.level == DRIVER]
+            plan = self._run.finish_epoch(reports)
+            assert plan.epoch == number, f"Spark runs epoch {number}, its plan says {plan.epoch}"
+            failpoint("before_commit_log")
+        except Exception as problem:
+            self.problem = problem
+            raise
+        if plan.terminal:
+            self.terminal_epoch = number
+            self.finished.set()

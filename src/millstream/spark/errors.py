@@ -1,0 +1,54 @@
+"""Errors on their way from a worker through the JVM back to the user: ours keep their fields, the JVM's noise stays out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+
+from millstream import errors
+from millstream.errors import ExternalFailure, MillstreamError
+
+_MARK = re.compile(r"<<millstream:(\{.*?\})>>", re.DOTALL)
+_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
+
+
+class WorkerError(RuntimeError):
+    """Carries one of our errors through the JVM as text."""
+
+
+@contextlib.contextmanager
+def carried() -> Iterator[None]:
+    """Inside a worker: wrap our errors so that their fields survive the trip."""
+    try:
+        yield
+    except MillstreamError as problem:
+        fields = {**problem.fields(), "kind": type(problem).__name__}
+        msg = f"<<millstream:{json.dumps(fields)}>>"
+        raise WorkerError(msg) from problem
+
+
+def translated(problem: Exception) -> MillstreamError:
+    """A failed query as one of our errors."""
+    text = str(problem)
+    found = _MARK.search(text)
+    if found is not None:
+        fields = json.loads(_unescaped(found.group(1)))
+        kind = getattr(errors, fields.pop("kind"))
+        message = fields.pop("message")
+        rebuilt: MillstreamError = kind(message, **fields)
+        return rebuilt
+    python = _PYTHON_ERROR.findall(text)
+    headline = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:300]
+    msg = f"the Spark query failed: {headline}"
+    return ExternalFailure(msg, code="SPARK-001", hint="run again with --debug for Spark's own account of it")
+
+
+def _unescaped(text: str) -> str:
+    """JSON as it was written; the JVM may have passed it on inside a quoted string."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return text.encode().decode("unicode_escape")
+    return text

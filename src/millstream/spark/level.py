@@ -1,0 +1,95 @@
+"""What runs in the workers: the bodies of `mapInArrow` (level 0) and `transformWithState` (levels above)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import cloudpickle
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.exchange import Cell
+from millstream.runtime.task import LevelProgram, TaskInput, run_source_task, run_subtask
+from millstream.spark.errors import carried
+from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, CachedPages, MapStatePages
+
+CELL_SCHEMA = "slot int, level int, head binary, body binary"
+_CELL_ARROW = pa.schema([("slot", pa.int32()), ("level", pa.int32()), ("head", pa.binary()), ("body", pa.binary())])
+_programs: dict[tuple[str, int], LevelProgram] = {}
+_KEPT_PROGRAMS = 16
+
+
+class Shipped:
+    """A deployment plan as bytes: unpacked and compiled once per worker process, not once per task."""
+
+    def __init__(self, deployment: DeploymentPlan, labels: list[int]) -> None:
+        self._content = cloudpickle.dumps(deployment)
+        self.digest = hashlib.sha256(self._content).hexdigest()
+        self.labels = labels
+
+    def program(self, level: int) -> LevelProgram:
+        """The compiled level, kept for the epochs to come."""
+        key = (self.digest, level)
+        if key not in _programs:
+            if len(_programs) >= _KEPT_PROGRAMS:
+                _programs.clear()
+            _programs[key] = LevelProgram(cloudpickle.loads(self._content), level)
+        return _programs[key]
+
+
+class SourceLevel:
+    """The body of level 0: one row in is one task, cells come out."""
+
+    def __init__(self, shipped: Shipped) -> None:
+        self._shipped = shipped
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the tasks of a partition."""
+        with carried():
+            program = self._shipped.program(0)
+            for batch in batches:
+                for encoded in batch.column(0).to_pylist():
+                    task = msgspec.msgpack.decode(encoded, type=TaskInput)
+                    for cell in run_source_task(program, task):
+                        yield self._row(cell)
+
+    def _row(self, cell: Cell) -> pa.RecordBatch:
+        values = (self._shipped.labels[cell.slot], cell.level, cell.head, cell.body)
+        return pa.RecordBatch.from_arrays(
+            [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)], schema=_CELL_ARROW
+        )
+
+
+class Subtask(StatefulProcessor):
+    """The body of a level above 0: called once per subtask and epoch, with all its cells."""
+
+    def __init__(self, shipped: Shipped, level: int, backend: str, query: str) -> None:
+        self._shipped, self._level, self._backend, self._query = shipped, level, backend, query
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the level's pages."""
+        self._state = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+        """Run the subtask that owns this slot."""
+        labels = self._shipped.labels
+        subtask = labels.index(key[0])
+        cells = [Cell(subtask, row.level, bytes(row.head), bytes(row.body)) for row in rows]
+        with carried():
+            pages = self._pages(subtask)
+            for cell in run_subtask(self._shipped.program(self._level), subtask, cells, pages):
+                yield Row(slot=labels[cell.slot], level=cell.level, head=cell.head, body=cell.body)
+            pages.close()
+
+    def _pages(self, subtask: int) -> MapStatePages | CachedPages:
+        if self._backend == "memory":
+            return CachedPages(self._state, f"{self._query}/{self._level}/{subtask}")
+        return MapStatePages(self._state)
+
+    def close(self) -> None:
+        """Nothing to release: state belongs to Spark."""
