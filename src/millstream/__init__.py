@@ -9,11 +9,11 @@ from millstream.api.functions import (
     dead_letter,
     first,
     last,
-    max,  # noqa: A004
-    min,  # noqa: A004
+    max,
+    min,
     session,
     sliding,
-    sum,  # noqa: A004
+    sum,
     tumbling,
 )
 from millstream.api.job import Job
@@ -25,7 +25,7 @@ from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
 from millstream.connectors.memory.spec import memory
-from millstream.connectors.print.spec import print_rows as print  # noqa: A004
+from millstream.connectors.print.spec import print_rows as print
 from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
 

@@ -92,7 +92,9 @@ UNITS = (
 )  # fmt: skip
 GROUPS: dict[str, list[str]] = {
     "arithmetic": [
-        "i + 1", "i + j", "i - l", "b - CAST(1 AS byte)", "b * CAST(1 AS byte)", "h - 1S + 1Y", "i * 2", "i / j",
+        "i + 1", "i + j", "i - l", "b - CAST(1 AS byte)", "b * CAST(1 AS byte)", "h - 1S + 1Y", "i * 2", "i / j", "NULL / d",
+        "mp['k'] / i", "mp['k'] % i", "mp['k'] div i", "CAST(mp['k'] AS decimal(5,2)) / i",
+
         "l / j", "i % j", "l % 7", "i div j", "l div 3", "-i", "-x", "-d", "x + y", "x * y", "x / y", "x % y",
         "f + f", "f + i", "f * 2", "f + x", "i + 1.5", "x + 1.5", "i + 1e0", "1L + i", "2.5D * i", "-7 % 3",
         "7 div -2", "1 / 3", "i + x", "f + d", "1.5F * 2", "- (i)", "(i + 1) * (j - 9)", "2147483648 + 1",

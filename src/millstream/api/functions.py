@@ -18,7 +18,7 @@ def count(of: str | None = None) -> Aggregate:
     return Aggregate(kind="count", of=of)
 
 
-def sum(of: str) -> Aggregate:  # noqa: A001
+def sum(of: str) -> Aggregate:
     """Sum of a column or expression; null when there was no value."""
     return Aggregate(kind="sum", of=of)
 
@@ -28,12 +28,12 @@ def avg(of: str) -> Aggregate:
     return Aggregate(kind="avg", of=of)
 
 
-def min(of: str) -> Aggregate:  # noqa: A001
+def min(of: str) -> Aggregate:
     """Smallest value."""
     return Aggregate(kind="min", of=of)
 
 
-def max(of: str) -> Aggregate:  # noqa: A001
+def max(of: str) -> Aggregate:
     """Largest value."""
     return Aggregate(kind="max", of=of)
 
@@ -92,5 +92,10 @@ def policy(on_error: OnErrorLike, step: str) -> OnError:
         return on_error
     msg = "unknown error policy"
     raise InvalidStep(
-        msg, code="STEP-062", step=step, found=repr(on_error), known="fail, skip, ms.dead_letter(sink)", hint="correct on_error="
+        msg,
+        code="STEP-062",
+        step=step,
+        found=repr(on_error),
+        known="fail, skip, ms.dead_letter(sink)",
+        hint="correct on_error=",
     )

@@ -108,7 +108,10 @@ class Job:
         connector = _connector(connector, checked_id)
         declared = sink_declaration(connector, step=checked_id)
         options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
-        self.add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=name)
+        # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
+        taken = self._steps.get(checked_id)
+        unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
+        self.add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=unique)
 
     def add_dead_letter(self, step: StepId, on_error: OnErrorLike) -> None:
         """Connect a step's dead letters to their sink."""
@@ -148,10 +151,10 @@ class Job:
     def from_model(cls, model: StreamModel) -> Job:
         """A job that holds the steps of a model."""
         job = cls(model.name)
-        job._requirements = model.requirements  # noqa: SLF001
+        job._requirements = model.requirements
         for step in model.steps:
-            job._nodes[step.id] = resolve(step, job._nodes)  # noqa: SLF001
-            job._steps[step.id] = step  # noqa: SLF001
+            job._nodes[step.id] = resolve(step, job._nodes)
+            job._steps[step.id] = step
         return job
 
     def run(self, *, local: bool = False, checkpoint: str | Path | None = None, **options: Any) -> Any:

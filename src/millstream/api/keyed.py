@@ -45,7 +45,9 @@ class KeyedStream:
             raise InvalidStep(msg, code="STEP-070", step=id, found=repr(emit), known=_EMITS, hint="correct emit=")
         return self.then(KeyedAggregate(aggregates=checked(aggregates, id), emit=emit), id)
 
-    def reduce(self, function: Callable[[dict[str, Any], dict[str, Any]], Any] | str, *, id: str | None = None) -> DataStream:
+    def reduce(
+        self, function: Callable[[dict[str, Any], dict[str, Any]], Any] | str, *, id: str | None = None
+    ) -> DataStream:
         """Combine each row with the result so far, `function(so_far, row)`; emits the result after every row."""
         return self.then(Reduce(function=function_ref(function, step=id)), id)
 
@@ -64,7 +66,9 @@ class KeyedStream:
         reference = function_ref(target, step=label)
         if not isinstance(reference.target, ProcessFunction):
             msg = "process takes a ProcessFunction"
-            raise InvalidStep(msg, code="STEP-071", step=label, found=reference.name, hint="subclass ms.ProcessFunction")
+            raise InvalidStep(
+                msg, code="STEP-071", step=label, found=reference.name, hint="subclass ms.ProcessFunction"
+            )
         operation = Process(
             function=reference,
             schema=output_schema(type(reference.target).process, schema, step=label, many=True),
@@ -103,7 +107,9 @@ class WindowedStream:
         """Built-in aggregates: key columns, `window_start`, `window_end` and one column each."""
         return self._close(id, aggregates=checked(aggregates, id))
 
-    def reduce(self, function: Callable[[dict[str, Any], dict[str, Any]], Any] | str, *, id: str | None = None) -> DataStream:
+    def reduce(
+        self, function: Callable[[dict[str, Any], dict[str, Any]], Any] | str, *, id: str | None = None
+    ) -> DataStream:
         """Combine a window's rows two by two; emits the result."""
         return self._close(id, reduce=function_ref(function, step=id))
 

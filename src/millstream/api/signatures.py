@@ -10,7 +10,14 @@ from millstream.errors import InvalidStep
 from millstream.graph.function import code_location
 from millstream.model.schema import Schema, SchemaLike, is_schema_class, schema_of
 
-_MANY = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator, list, tuple, collections.abc.Sequence)
+_MANY = (
+    collections.abc.Iterator,
+    collections.abc.Iterable,
+    collections.abc.Generator,
+    list,
+    tuple,
+    collections.abc.Sequence,
+)
 
 
 def output_schema(function: Any, schema: SchemaLike | None, *, step: str, many: bool) -> Schema:

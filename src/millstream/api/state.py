@@ -51,13 +51,15 @@ class _State:
         """This state, reading and writing a cell; called by the runtime."""
         bound: _State = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
-        bound._cell = cell  # noqa: SLF001
+        bound._cell = cell
         return bound
 
     def _current(self) -> StateCell:
         if self._cell is None:
             msg = f"state {self._name!r} is used outside process or on_timer"
-            raise InvalidStep(msg, code="STATE-001", hint="state belongs to the key of a row; use it inside those methods")
+            raise InvalidStep(
+                msg, code="STATE-001", hint="state belongs to the key of a row; use it inside those methods"
+            )
         return self._cell
 
     def clear(self) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from millstream.api.job import Job
     from millstream.api.keyed import KeyedStream
 
+
 class DataStream:
     """Rows with a schema, on their way from one step to the next."""
 
@@ -75,6 +76,9 @@ class DataStream:
     ) -> DataStream:
         """Keep rows for which an expression, or a Python function, is true."""
         if isinstance(where, str):
+            if on_error != "fail":
+                msg = "on_error of a filter needs a Python function; an expression that fails stops the job"
+                raise InvalidStep(msg, code="STEP-068", step=id, found=where, hint="use TRY_CAST, or pass a function")
             return self._then(Filter(where=where), id)
         return self._python("filter_rows", where, None, on_error, id)
 
@@ -121,7 +125,9 @@ class DataStream:
         for other in others:
             if not isinstance(other, DataStream) or other._job is not self._job:
                 msg = "union takes streams of the same job"
-                raise InvalidStep(msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job")
+                raise InvalidStep(
+                    msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job"
+                )
         inputs = [stream.as_input() for stream in (self, *others)]
         return self._job.stream(self._job.add(Union(), inputs, given_id=id))
 

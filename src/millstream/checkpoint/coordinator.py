@@ -120,7 +120,11 @@ class EpochCoordinator:
         if decided.digest != staged.digest:
             msg = f"epoch {staged.epoch} came back with other rows than its manifest records"
             raise CheckpointRefused(
-                msg, code="CKPT-004", found=staged.digest, known=decided.digest, hint="the source or the checkpoint was changed; restore it"
+                msg,
+                code="CKPT-004",
+                found=staged.digest,
+                known=decided.digest,
+                hint="the source or the checkpoint was changed; restore it",
             )
         for name, messages in staged.messages.items():
             self._sinks[name].discard(messages)
@@ -154,13 +158,19 @@ class EpochCoordinator:
         if newest.job != self._identity.job:
             msg = "checkpoint belongs to another job"
             raise CheckpointRefused(
-                msg, code="CKPT-005", found=newest.job, known=self._identity.job, hint="use another checkpoint directory"
+                msg,
+                code="CKPT-005",
+                found=newest.job,
+                known=self._identity.job,
+                hint="use another checkpoint directory",
             )
         stored = Fingerprint(whole=newest.fingerprint, steps=newest.fingerprint_steps)
         changes = self._identity.fingerprint.changes(stored)
         if changes:
             msg = "the job changed since the checkpoint was written: " + "; ".join(changes)
-            raise CheckpointRefused(msg, code="CKPT-006", hint="undo the change, or start in a new checkpoint directory")
+            raise CheckpointRefused(
+                msg, code="CKPT-006", hint="undo the change, or start in a new checkpoint directory"
+            )
 
     def _read(self, name: str) -> EpochManifest:
         content = self._store.read(name)

@@ -72,4 +72,6 @@ def _canonical(content: Any) -> bytes:
 
 def _damaged(name: str, why: str) -> CheckpointRefused:
     msg = f"manifest {name} is damaged: {why}"
-    return CheckpointRefused(msg, code="CKPT-003", hint="restore the file from a copy, or start in a new checkpoint directory")
+    return CheckpointRefused(
+        msg, code="CKPT-003", hint="restore the file from a copy, or start in a new checkpoint directory"
+    )

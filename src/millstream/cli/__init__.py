@@ -1,0 +1,1 @@
+"""The `millstream` command: one file per sub-command; parse, call, print."""

@@ -42,9 +42,11 @@ class PlannerSocket:
         with self._lock:
             try:
                 return {"ok": self._ANSWERS[request["op"]](self, request)}
-            except Exception as problem:  # noqa: BLE001 - kept and raised by the driver; Spark only gets its text
+            except Exception as problem:
                 self.problem = self.problem or problem
-                text = problem.message if isinstance(problem, MillstreamError) else f"{type(problem).__name__}: {problem}"
+                text = (
+                    problem.message if isinstance(problem, MillstreamError) else f"{type(problem).__name__}: {problem}"
+                )
                 return {"error": text}
 
     def _initial(self, _: dict[str, Any]) -> Any:

@@ -6,10 +6,11 @@ import dataclasses
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.errors import ExternalFailure
@@ -25,31 +26,36 @@ _SETTLE_SECONDS = 10.0
 
 
 def run(
-    deployment: DeploymentPlan, *, clock: Clock | None = None, listener: Listener | None = None, debug: bool = False
+    deployment: DeploymentPlan,
+    *,
+    clock: Clock | None = None,
+    listener: Listener | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    debug: bool = False,
 ) -> RunResult:
-    """Run until the terminal epoch is published. Without a checkpoint directory a temporary one is used and removed."""
+    """Run until the input ends, or until `should_stop` says to drain: read no more, close windows, publish, end.
+
+    Without a checkpoint directory a temporary one is used and removed.
+    """
     if deployment.checkpoint is not None:
-        return _run(deployment, clock, listener, debug=debug)
+        run_state = Run(deployment, clock=clock, listener=listener)
+        try:
+            if not run_state.is_complete:
+                _run_query(deployment, run_state, should_stop, debug=debug)
+            return run_state.result
+        finally:
+            run_state.close()
     folder = tempfile.mkdtemp(prefix="millstream-")
     try:
-        result = _run(dataclasses.replace(deployment, checkpoint=folder), clock, listener, debug=debug)
+        temporary = dataclasses.replace(deployment, checkpoint=folder)
+        result = run(temporary, clock=clock, listener=listener, should_stop=should_stop, debug=debug)
         result.checkpoint = None
         return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(deployment: DeploymentPlan, clock: Clock | None, listener: Listener | None, *, debug: bool) -> RunResult:
-    run_state = Run(deployment, clock=clock, listener=listener)
-    try:
-        if not run_state.is_complete:
-            _run_query(deployment, run_state, debug=debug)
-        return run_state.result
-    finally:
-        run_state.close()
-
-
-def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> None:
+def _run_query(deployment: DeploymentPlan, run_state: Run, should_stop: Callable[[], bool], *, debug: bool) -> None:
     assert deployment.checkpoint is not None
     session = open_session(deployment, debug=debug)
     loop = EpochLoop(run_state)
@@ -63,18 +69,19 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
                 checkpoint=str(Path(deployment.checkpoint).resolve() / "spark"),
                 on_epoch=loop,
             )
-            _wait(query, loop)
+            _wait(query, loop, run_state, should_stop)
         except PySparkException as problem:
-            cause = loop.problem or planner.problem
-            raise (cause or translated(problem)) from (None if not debug else problem)
+            raise translated(planner.problem or loop.problem or problem) from (problem if debug else None)
         finally:
             planner.close()
 
 
-def _wait(query: StreamingQuery, loop: EpochLoop) -> None:
+def _wait(query: StreamingQuery, loop: EpochLoop, run_state: Run, should_stop: Callable[[], bool]) -> None:
     """Wait for the terminal epoch, let Spark log its commit, then stop the query."""
     try:
         while not loop.finished.wait(0.02):
+            if should_stop():
+                run_state.planner.drain()
             if not query.isActive:
                 break
         if query.exception() is not None or not loop.finished.is_set():

@@ -21,7 +21,9 @@ class Aggregate:
     def __post_init__(self) -> None:
         if self.kind not in AGGREGATES:
             msg = "unknown aggregate"
-            raise InvalidStep(msg, code="STEP-012", found=repr(self.kind), known=AGGREGATES, hint="use a known aggregate")
+            raise InvalidStep(
+                msg, code="STEP-012", found=repr(self.kind), known=AGGREGATES, hint="use a known aggregate"
+            )
         if self.of is None and self.kind != "count":
             msg = f"aggregate {self.kind!r} needs a column or expression"
             raise InvalidStep(msg, code="STEP-012", hint=f"write ms.{self.kind}('amount')")
@@ -38,7 +40,7 @@ class AggregateKind:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
@@ -68,7 +70,9 @@ def _avg_type(kind: pa.DataType) -> pa.DataType:
 
 
 AGGREGATES: dict[str, AggregateKind] = {
-    "count": AggregateKind(parts=(("count", "sum"),), accepts=lambda _: True, accepts_text="any", gives=lambda _: pa.int64()),
+    "count": AggregateKind(
+        parts=(("count", "sum"),), accepts=lambda _: True, accepts_text="any", gives=lambda _: pa.int64()
+    ),
     "sum": AggregateKind(parts=(("sum", "sum"),), accepts=_is_number, accepts_text="a number", gives=_sum_type),
     "avg": AggregateKind(
         parts=(("sum", "sum"), ("count", "sum")), accepts=_is_number, accepts_text="a number", gives=_avg_type

@@ -32,7 +32,10 @@ def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
     name = f"{module}:{qualname}"
     is_importable = _finds(name, target)
     return FunctionRef(
-        name=name if is_importable else f"{name}@{location}", location=location, is_importable=is_importable, target=target
+        name=name if is_importable else f"{name}@{location}",
+        location=location,
+        is_importable=is_importable,
+        target=target,
     )
 
 
@@ -70,8 +73,14 @@ def _imported(name: str, step: str | None) -> FunctionRef:
     except (ImportError, AttributeError, ValueError) as problem:
         msg = "function cannot be imported"
         raise InvalidStep(
-            msg, code="STEP-010", step=step, found=f"{name!r} ({problem})", hint="name it as 'module:function', importable here"
+            msg,
+            code="STEP-010",
+            step=step,
+            found=f"{name!r} ({problem})",
+            hint="name it as 'module:function', importable here",
         ) from None
     if isinstance(found, type):
         found = found()
-    return FunctionRef(name=name, location=code_location(found if callable(found) else type(found)), is_importable=True, target=found)
+    return FunctionRef(
+        name=name, location=code_location(found if callable(found) else type(found)), is_importable=True, target=found
+    )

@@ -27,6 +27,13 @@ class Requirements:
     rows_per_epoch: int = 2_000_000
 
     def __post_init__(self) -> None:
+        for field in ("parallelism", "max_parallelism", "epoch_interval", "rows_per_epoch"):
+            found = getattr(self, field)
+            if not isinstance(found, int) or isinstance(found, bool):
+                msg = f"{field} is not a whole number"
+                raise InvalidStep(
+                    msg, code="STEP-030", found=repr(found), known="a whole number", hint=f"correct {field}="
+                )
         checks = {
             "parallelism": 1 <= self.parallelism <= self.max_parallelism,
             "max_parallelism": 1 <= self.max_parallelism <= MAX_KEY_GROUPS,

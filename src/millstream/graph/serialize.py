@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.model import Requirements, StreamModel
-from millstream.graph.step import Operation, Process, Step, StepInput
+from millstream.graph.state import StateDescriptor
+from millstream.graph.step import Operation, Process, Sink, Source, Step, StepInput
 from millstream.graph.window import WindowSpec
-from millstream.model.connector import ConnectorSpec
+from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
-from millstream.model.ids import StepId, step_id
+from millstream.model.ids import job_name, step_id
 from millstream.model.schema import Schema, schema_of
 
+T = TypeVar("T")
+Decoder = Callable[[Any, str], Any]
 FORMAT = 1
+_PARTS = ("format", "name", "requirements", "steps")
 OPERATIONS: dict[str, type[Any]] = {kind.kind: kind for kind in typing.get_args(Operation)}
 
 
@@ -33,17 +38,62 @@ def model_to_json(model: StreamModel, *, portable: bool = True) -> dict[str, Any
 
 
 def model_from_json(value: dict[str, Any]) -> StreamModel:
-    """Read a model back; unknown fields, kinds and formats are refused."""
-    if value.get("format") != FORMAT:
+    """Read a model back; unknown, missing and ill-typed fields, kinds and formats are refused."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        found = value.get("format") if isinstance(value, dict) else type(value).__name__
         msg = "unknown format of a job definition"
-        raise InvalidPlan(msg, code="PLAN-020", found=value.get("format"), known=FORMAT, hint="write it with this version")
+        raise InvalidPlan(msg, code="PLAN-020", found=found, known=FORMAT, hint="write it with this version")
+    if value.keys() != set(_PARTS) or not isinstance(value["steps"], list):
+        msg = "not the JSON form of a job"
+        raise InvalidPlan(
+            msg, code="PLAN-021", found=", ".join(value), known=_PARTS, hint="write it with Job.to_json()"
+        )
     requirements = dict(value["requirements"])
-    requirements["guarantee"] = guarantee_of(requirements["guarantee"])
+    requirements["guarantee"] = guarantee_of(requirements.get("guarantee", ""))
     return StreamModel(
-        name=value["name"],
-        requirements=Requirements(**requirements),
+        name=job_name(value["name"]),
+        requirements=built(Requirements, requirements),
         steps=tuple(_step_from_json(step) for step in value["steps"]),
     )
+
+
+def built(kind: type[T], fields: Mapping[str, Any], *, step: str | None = None) -> T:
+    """A dataclass from named values, each checked against its annotation as far as that is a plain type or a choice."""
+    label = getattr(kind, "kind", kind.__name__)
+    if not isinstance(fields, Mapping):
+        msg = f"{label} is written as a mapping"
+        raise InvalidStep(msg, code="STEP-054", step=step, found=repr(fields), hint="write its fields by name")
+    declared = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if unknown := [name for name in fields if name not in declared]:
+        msg = f"{label} has no field {unknown[0]!r}"
+        raise InvalidStep(msg, code="STEP-052", step=step, known=declared, hint="remove it or use a known field")
+    missing = [name for name, field in declared.items() if name not in fields and _is_required(field)]
+    if missing:
+        msg = f"{label} needs {missing[0]!r}"
+        raise InvalidStep(msg, code="STEP-053", step=step, known=declared, hint=f"give {missing[0]}")
+    hints = typing.get_type_hints(kind)
+    for name, content in fields.items():
+        if not _fits(hints[name], content):
+            msg = f"field {name!r} of {label} has a wrong value"
+            known = declared[name].type
+            raise InvalidStep(msg, code="STEP-054", step=step, found=repr(content), known=known, hint=f"correct {name}")
+    return kind(**fields)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin in {typing.Union, types.UnionType}:
+        return any(_fits(arm, value) for arm in typing.get_args(hint))
+    kind = origin or getattr(hint, "__supertype__", hint)
+    if not isinstance(kind, type):
+        return True
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
 def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
@@ -53,30 +103,61 @@ def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
         if isinstance(content, FunctionRef) and portable and not content.is_importable:
             msg = "function cannot be written to JSON: another process could not import it"
             raise InvalidStep(
-                msg, code="STEP-050", step=step.id, found=content.name, hint="move it to the top level of an importable module"
+                msg,
+                code="STEP-050",
+                step=step.id,
+                found=content.name,
+                hint="move it to the top level of an importable module",
             )
         if field.name != "states":
             fields[field.name] = _encode(content)
     return {**fields, "inputs": [_encode(edge) for edge in step.inputs]}
 
 
-def _step_from_json(value: dict[str, Any]) -> Step:
+def _step_from_json(value: Any) -> Step:
+    known = ("id", "kind", "inputs")
+    if not isinstance(value, dict) or not all(name in value for name in known):
+        msg = "a step is a mapping with an id, a kind and inputs"
+        raise InvalidStep(msg, code="STEP-053", found=repr(value), known=known, hint="write it with Job.to_json()")
     fields = dict(value)
-    kind, inputs, name = fields.pop("kind"), fields.pop("inputs"), fields.pop("id")
+    kind, inputs, name = fields.pop("kind"), fields.pop("inputs"), step_id(fields.pop("id"))
     has_given_id = fields.pop("has_given_id", False)
     if kind not in OPERATIONS:
         msg = f"unknown kind of step {kind!r}"
         raise InvalidStep(msg, code="STEP-051", step=name, known=OPERATIONS, hint="use a known kind")
-    operation_class = OPERATIONS[kind]
-    known = {field.name for field in dataclasses.fields(operation_class)}
-    if unknown := sorted(set(fields) - known):
-        msg = f"a {kind} step has no field {unknown[0]!r}"
-        raise InvalidStep(msg, code="STEP-052", step=name, known=known, hint="remove it or use a known field")
-    decoded = {key: _DECODE.get(key, _as_is)(content) for key, content in fields.items() if content is not None}
-    if operation_class is Process:
-        decoded["states"] = tuple(decoded["function"].target.state_descriptors())
-    edges = tuple(StepInput(**{**edge, "step": StepId(edge["step"]), "keys": tuple(edge["keys"])}) for edge in inputs)
-    return Step(id=step_id(name), operation=operation_class(**decoded), inputs=edges, has_given_id=has_given_id)
+    return Step(
+        id=name,
+        operation=_operation(OPERATIONS[kind], fields, name),
+        inputs=tuple(_input(edge, name) for edge in inputs),
+        has_given_id=has_given_id,
+    )
+
+
+def _operation(kind: type[Any], fields: dict[str, Any], step: str) -> Any:
+    decoded = {key: _DECODE.get(key, _as_is)(content, step) for key, content in fields.items() if content is not None}
+    if kind in {Source, Sink} and "connector" in decoded:
+        decoded["connector"] = _checked_connector(kind, decoded["connector"], step)
+    if kind is Process and "function" in decoded:
+        decoded["states"] = _states(decoded["function"], step)
+    return built(kind, decoded, step=step)
+
+
+def _checked_connector(kind: type[Any], connector: ConnectorSpec, step: str) -> ConnectorSpec:
+    declared = source_declaration(connector, step=step) if kind is Source else sink_declaration(connector, step=step)
+    options = checked_options(declared.options, connector.options, step=step, name=connector.name)
+    return ConnectorSpec(connector.name, options)
+
+
+def _states(function: FunctionRef, step: str) -> tuple[StateDescriptor, ...]:
+    if not hasattr(function.target, "state_descriptors"):
+        msg = "process takes a ProcessFunction"
+        raise InvalidStep(msg, code="STEP-071", step=step, found=function.name, hint="subclass ms.ProcessFunction")
+    return tuple(function.target.state_descriptors())
+
+
+def _input(value: Any, step: str) -> StepInput:
+    fields = {**value, "keys": tuple(value.get("keys", ()))} if isinstance(value, dict) else value
+    return built(StepInput, fields, step=step)
 
 
 def _encode(value: Any) -> Any:
@@ -93,22 +174,38 @@ def _encode(value: Any) -> Any:
             return value
 
 
-def _as_is(value: Any) -> Any:
+def _as_is(value: Any, _: str) -> Any:
     return value
 
 
-def _pairs(decode: Callable[[Any], Any]) -> Callable[[Any], tuple[tuple[str, Any], ...]]:
-    return lambda value: tuple((name, decode(content)) for name, content in value)
+def _pairs(decode: Decoder) -> Decoder:
+    def decoded(value: Any, step: str) -> tuple[tuple[str, Any], ...]:
+        if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+            msg = "not a list of pairs"
+            raise InvalidStep(
+                msg, code="STEP-054", step=step, found=repr(value), known="[[name, value], ...]", hint="correct it"
+            )
+        return tuple((name, decode(content, step)) for name, content in value)
+
+    return decoded
 
 
-_DECODE: dict[str, Callable[[Any], Any]] = {
-    "schema": schema_of,
-    "connector": lambda value: ConnectorSpec(**value),
-    "function": function_ref,
-    "reduce": function_ref,
-    "process": function_ref,
-    "window": lambda value: WindowSpec(**value),
+def _function(value: Any, step: str) -> FunctionRef:
+    return function_ref(str(value), step=step)
+
+
+def _schema(value: Any, _: str) -> Schema:
+    return schema_of(value)
+
+
+_DECODE: dict[str, Decoder] = {
+    "schema": _schema,
+    "connector": lambda value, step: built(ConnectorSpec, value, step=step),
+    "function": _function,
+    "reduce": _function,
+    "process": _function,
+    "window": lambda value, step: built(WindowSpec, value, step=step),
     "columns": _pairs(_as_is),
-    "aggregates": _pairs(lambda value: Aggregate(**value)),
-    "outputs": _pairs(schema_of),
+    "aggregates": _pairs(lambda value, step: built(Aggregate, value, step=step)),
+    "outputs": _pairs(_schema),
 }

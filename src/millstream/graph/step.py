@@ -32,7 +32,9 @@ class StepInput:
     def __post_init__(self) -> None:
         if (self.partition == "hash") != bool(self.keys):
             msg = "a hash edge has keys and no other edge has"
-            raise InvalidStep(msg, code="STEP-020", found=f"{self.partition} keys={self.keys}", hint="use key_by('column')")
+            raise InvalidStep(
+                msg, code="STEP-020", found=f"{self.partition} keys={self.keys}", hint="use key_by('column')"
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

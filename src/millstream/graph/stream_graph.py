@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from millstream.errors import InvalidPlan, InvalidStep
-from millstream.graph.expression import Expression, parse_expression, parse_predicate
 from millstream.graph.aggregate import Aggregate, result_type
+from millstream.graph.expression import Expression, parse_expression, parse_predicate
 from millstream.graph.model import Requirements, StreamModel
 from millstream.graph.step import (
     DEAD,
@@ -121,7 +121,9 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
     if isinstance(step.operation, Window) and not event_time:
         msg = "windows need event time"
-        raise InvalidStep(msg, code="STEP-040", step=step.id, hint="call .event_time('column') on the stream before key_by")
+        raise InvalidStep(
+            msg, code="STEP-040", step=step.id, hint="call .event_time('column') on the stream before key_by"
+        )
     return StreamNode(
         id=step.id,
         operation=step.operation,
@@ -141,7 +143,12 @@ def check_keys(keys: tuple[str, ...], schema: Schema, step: str) -> None:
         if any(test(schema[key].type) for test in _UNHASHABLE):
             msg = f"column {key!r} cannot be a key"
             raise InvalidStep(
-                msg, code="STEP-041", step=step, found=schema[key].type_name, known="plain types", hint="key by a field of it"
+                msg,
+                code="STEP-041",
+                step=step,
+                found=schema[key].type_name,
+                known="plain types",
+                hint="key by a field of it",
             )
 
 
@@ -156,7 +163,7 @@ def column_of(name: str, schema: Schema, step: str) -> Field:
 _Resolved = tuple[tuple[tuple[str, Expression], ...], dict[str, Schema]]
 
 
-def _resolved(step: Step, schemas: list[Schema]) -> _Resolved:  # noqa: PLR0911, PLR0912
+def _resolved(step: Step, schemas: list[Schema]) -> _Resolved:  # noqa: PLR0912
     operation = step.operation
     match operation:
         case Source():
@@ -205,7 +212,12 @@ def _timed(operation: EventTime, schema: Schema, step: str) -> Schema:
     if field.type not in _TIME_TYPES:
         msg = f"column {field.name!r} cannot be event time"
         raise InvalidStep(
-            msg, code="STEP-044", step=step, found=field.type_name, known="timestamp, or long as milliseconds", hint="cast it first"
+            msg,
+            code="STEP-044",
+            step=step,
+            found=field.type_name,
+            known="timestamp, or long as milliseconds",
+            hint="cast it first",
         )
     return schema
 
@@ -230,7 +242,9 @@ def _united(schemas: list[Schema], step: str) -> Schema:
     for other in schemas[1:]:
         if [(f.name, f.type) for f in other] != [(f.name, f.type) for f in first]:
             msg = "union of different schemas"
-            raise InvalidStep(msg, code="STEP-045", step=step, found=other.ddl, known=first.ddl, hint="select the same columns first")
+            raise InvalidStep(
+                msg, code="STEP-045", step=step, found=other.ddl, known=first.ddl, hint="select the same columns first"
+            )
     return Schema(tuple(Field(f.name, f.type, any(s[f.name].nullable for s in schemas)) for f in first))
 
 
@@ -249,7 +263,9 @@ def _aggregated(
         parsed = None if aggregate.of is None else parse_expression(aggregate.of, schema, step=step)
         if parsed is not None:
             expressions.append((name, parsed))
-        fields.append(Field(name, result_type(aggregate, parsed.type if parsed else None, step=step), aggregate.kind != "count"))
+        fields.append(
+            Field(name, result_type(aggregate, parsed.type if parsed else None, step=step), aggregate.kind != "count")
+        )
     return tuple(expressions), tuple(fields)
 
 

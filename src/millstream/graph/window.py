@@ -8,6 +8,7 @@ from typing import Literal
 from millstream.errors import InvalidStep
 
 WindowKind = Literal["tumbling", "sliding", "session"]
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,9 @@ class WindowSpec:
             return
         _require(self.size > 0, "windows need a size above zero", f"size={self.size}")
         _require(self.slide > 0, "windows need a slide above zero", f"slide={self.slide}")
-        _require(self.slide <= self.size, "the slide is longer than the window; rows would be lost", f"slide={self.slide}")
+        _require(
+            self.slide <= self.size, "the slide is longer than the window; rows would be lost", f"slide={self.slide}"
+        )
         _require(
             self.size % self.slide == 0,
             "the window size must be a multiple of its slide",
@@ -40,10 +43,21 @@ class WindowSpec:
     def describe(self) -> str:
         """The window in a few words."""
         if self.kind == "session":
-            return f"session(gap={self.gap}ms)"
+            return f"session(gap {duration_text(self.gap)})"
+        offset = f", offset {duration_text(self.offset)}" if self.offset else ""
         if self.kind == "tumbling":
-            return f"tumbling({self.size}ms)"
-        return f"sliding({self.size}ms, every {self.slide}ms)"
+            return f"tumbling({duration_text(self.size)}{offset})"
+        return f"sliding({duration_text(self.size)}, every {duration_text(self.slide)}{offset})"
+
+
+def duration_text(ms: int) -> str:
+    """Milliseconds as the text a user writes: `1m 30s`."""
+    parts, rest = [], abs(ms)
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return ("-" if ms < 0 else "") + (" ".join(parts) or "0s")
 
 
 def _require(holds: bool, message: str, found: str) -> None:  # noqa: FBT001

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER, Cell
 from millstream.runtime.planner import Clock
 from millstream.runtime.run import Listener, Run, RunResult
-from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.task import LevelProgram, run_source_task, run_subtask
 
 _IDLE_SECONDS = 0.05
@@ -49,7 +49,7 @@ def run(
     listener: Listener | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> RunResult:
-    """Run until the input ends; `should_stop` is asked when nothing is due."""
+    """Run until the input ends, or until `should_stop` says to drain: read no more, close windows, publish, end."""
     run_state = Run(deployment, clock=clock, listener=listener)
     try:
         if not run_state.is_complete:
@@ -72,10 +72,10 @@ class _LocalLoop:
         """Plan, run and finish epochs until the terminal one is published."""
         planner = self._run.planner
         while not self._last.terminal:
+            if should_stop():
+                planner.drain()
             plan = planner.next(self._last)
             if plan == self._last:
-                if should_stop():
-                    return
                 time.sleep(_IDLE_SECONDS)
                 continue
             reports = self._epoch(plan)

@@ -87,7 +87,9 @@ def declaration(name: str) -> ConnectorDeclaration:
     """The declaration of a connector, found by name in `millstream.connectors.<name>.spec`."""
     if name not in BUILT_IN:
         msg = "unknown connector"
-        raise InvalidStep(msg, code="CONN-001", found=repr(name), known=BUILT_IN, hint="use one of the known connectors")
+        raise InvalidStep(
+            msg, code="CONN-001", found=repr(name), known=BUILT_IN, hint="use one of the known connectors"
+        )
     module = importlib.import_module(f"millstream.connectors.{name}.spec")
     found = module.DECLARATION
     assert isinstance(found, ConnectorDeclaration), f"{module.__name__}.DECLARATION must be a ConnectorDeclaration"

@@ -64,5 +64,9 @@ def guarantee_of(value: str) -> Guarantee:
     except ValueError:
         msg = "unknown guarantee"
         raise InvalidStep(
-            msg, code="STEP-005", found=repr(value), known=[g.value for g in Guarantee], hint="pass guarantee='exactly_once'"
+            msg,
+            code="STEP-005",
+            found=repr(value),
+            known=[g.value for g in Guarantee],
+            hint="pass guarantee='exactly_once'",
         ) from None

@@ -57,7 +57,9 @@ class Schema:
         for name in names:
             if not name or name.startswith(HIDDEN):
                 msg = "column name is empty or reserved"
-                raise InvalidSchema(msg, code="SCHEMA-003", found=repr(name), hint=f"names may not start with {HIDDEN!r}")
+                raise InvalidSchema(
+                    msg, code="SCHEMA-003", found=repr(name), hint=f"names may not start with {HIDDEN!r}"
+                )
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             msg = "column names occur twice"

@@ -109,14 +109,15 @@ def _tokens(text: str) -> Iterator[str]:
         match = _TOKEN.match(text, position)
         if match is None:
             raise _unknown(text)
-        yield match.group(1).lower() if match.group(1) not in "<>(),:" else match.group(1)
+        yield match.group(1)
         position = match.end()
 
 
 def _parse(tokens: list[str], text: str) -> tuple[pa.DataType, list[str]]:
     if not tokens:
         raise _unknown(text)
-    head, rest = _ALIASES.get(tokens[0], tokens[0]), tokens[1:]
+    word, rest = tokens[0].lower(), tokens[1:]
+    head = _ALIASES.get(word, word)
     if head in _PLAIN:
         return _PLAIN[head], rest
     if head in {"decimal", "numeric"}:

@@ -51,7 +51,11 @@ class Deployment:
         if self.state_backend not in STATE_BACKENDS:
             msg = "unknown state backend"
             raise InvalidPlan(
-                msg, code="PLAN-031", found=repr(self.state_backend), known=STATE_BACKENDS, hint="use state_backend='rocksdb'"
+                msg,
+                code="PLAN-031",
+                found=repr(self.state_backend),
+                known=STATE_BACKENDS,
+                hint="use state_backend='rocksdb'",
             )
 
 

@@ -11,8 +11,8 @@ import hashlib
 import json
 from typing import Any
 
-from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.graph.step import KeyedAggregate, Process, Sink, Source, Window
+from millstream.graph.stream_graph import StreamGraph, StreamNode
 
 FORMAT = 1
 
@@ -40,7 +40,7 @@ class Fingerprint:
 
 def fingerprint_of(graph: StreamGraph) -> Fingerprint:
     """Hash a resolved graph."""
-    steps = {node.id: _hash(_content(node)) for node in graph.nodes}
+    steps: dict[str, str] = {node.id: _hash(_content(node)) for node in graph.nodes}
     requirements = graph.requirements
     whole = _hash(
         {

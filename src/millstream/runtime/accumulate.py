@@ -14,7 +14,7 @@ from millstream.graph.aggregate import AGGREGATES, Aggregate
 from millstream.graph.expression import Expression
 from millstream.model.schema import HIDDEN, Field, Schema
 from millstream.runtime.expressions import Projection
-from millstream.runtime.python_types import python_type
+from millstream.runtime.python_types import python_type, tuple_of
 
 _INPUT, _PART = HIDDEN + "in", HIDDEN + "part"
 
@@ -181,7 +181,9 @@ class ValueAccumulators:
 
     def results(self, state: list[Any]) -> list[Any]:
         """The output values."""
-        return [_mean(held, out) if kind == "avg" else held for held, (kind, _, out) in zip(state, self._plan, strict=True)]
+        return [
+            _mean(held, out) if kind == "avg" else held for held, (kind, _, out) in zip(state, self._plan, strict=True)
+        ]
 
 
 def _mean(held: list[Any], kind: pa.DataType) -> Any:
@@ -195,7 +197,7 @@ def _state_type(kind: str, of: pa.DataType | None) -> Any:
     if kind == "count" or of is None:
         return int
     value = python_type(AGGREGATES["sum" if kind == "avg" else kind].gives(of))
-    return tuple[value, int] if kind == "avg" else value
+    return tuple_of(value, int) if kind == "avg" else value
 
 
 def output_fields(schema: Schema, names: Sequence[str]) -> list[Field]:

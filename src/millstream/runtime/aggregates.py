@@ -69,7 +69,9 @@ class AggregateOperator:
     def _emit(self, merged: pa.Table, turn: Turn, phase: int) -> None:
         columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
         schema = self._node.outputs[MAIN].arrow
-        rows = pa.table(columns, schema=pa.schema([pa.field(n, c.type) for n, c in zip(schema.names, columns, strict=True)]))
+        rows = pa.table(
+            columns, schema=pa.schema([pa.field(n, c.type) for n, c in zip(schema.names, columns, strict=True)])
+        )
         turn.hands.count(self._node.id).rows_out += rows.num_rows
         for batch in rows.cast(schema).combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
             turn.emit(MAIN, Batch(batch), phase)

@@ -47,7 +47,11 @@ class Batch:
 def from_table(table: pa.Table) -> Batch:
     """Undo `with_time_column` for rows that came through an exchange."""
     rows = table.combine_chunks().to_batches()
-    batch = rows[0] if rows else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
+    batch = (
+        rows[0]
+        if rows
+        else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], schema=table.schema)
+    )
     if TIME not in table.schema.names:
         return Batch(batch)
     place = table.schema.get_field_index(TIME)

@@ -40,7 +40,8 @@ class Hands:
 
     def dead_letters(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Dead letters by step since the last call."""
-        for step, bad in self._bad.items():
+        # Dead letters may run through Python steps, which add policies of their own while they are handed on.
+        for step, bad in list(self._bad.items()):
             letters = bad.take_letters()
             if letters is not None:
                 yield step, letters
@@ -172,12 +173,16 @@ def _checked_batch(step: str, made: Any, schema: pa.Schema, rows: int) -> pa.Rec
     elif made.num_rows != rows:
         problem = f"map_batches returned {made.num_rows} rows for {rows}; use filter or flat_map to change their number"
     if problem:
-        raise StepFailed(problem, step=step, code="RUN-002", hint="return a batch with the declared columns, row for row")
+        raise StepFailed(
+            problem, step=step, code="RUN-002", hint="return a batch with the declared columns, row for row"
+        )
     try:
         return made.cast(schema)
     except pa.ArrowException as wrong:
         msg = f"map_batches returned other types: {wrong}"
-        raise StepFailed(msg, step=step, code="RUN-002", known=str(schema), hint="correct schema= or the batch") from wrong
+        raise StepFailed(
+            msg, step=step, code="RUN-002", known=str(schema), hint="correct schema= or the batch"
+        ) from wrong
 
 
 Numbered = Iterable[tuple[int, Any]]
@@ -260,7 +265,7 @@ def _map_rows(
     for place, row in rows:
         try:
             made = function(row)
-        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+        except Exception as problem:
             bad.refuse(row, problem)
             continue
         passed += 1
@@ -275,7 +280,7 @@ def _flat_map_rows(
     for place, row in rows:
         try:
             made = list(function(row) or ())
-        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+        except Exception as problem:
             bad.refuse(row, problem)
             continue
         passed += 1
@@ -292,7 +297,7 @@ def _filter_rows(
     for place, row in rows:
         try:
             keep = function(row)
-        except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+        except Exception as problem:
             bad.refuse(row, problem)
             continue
         if keep:

@@ -18,7 +18,9 @@ Dues = Callable[[pa.Table], npt.NDArray[np.int64]]
 class ColumnPages:
     """The stored rows of one step in one subtask, for the length of one epoch."""
 
-    def __init__(self, pages: StepPages, schema: pa.Schema, keys: tuple[str, ...], *, key_groups: int, page_bytes: int) -> None:
+    def __init__(
+        self, pages: StepPages, schema: pa.Schema, keys: tuple[str, ...], *, key_groups: int, page_bytes: int
+    ) -> None:
         self._pages, self._schema, self._keys = pages, schema, keys
         self._key_groups, self._limit = key_groups, page_bytes
         self._held: set[PageId] = set()
@@ -75,7 +77,11 @@ class ColumnPages:
         row_bytes = max(1, table.nbytes // table.num_rows)
         groups, pages = self._places(table)
         numbers, sizes = np.unique(groups << np.int64(32) | pages, return_counts=True)
-        grown = {int(number) >> 32: int(size) * row_bytes for number, size in zip(numbers, sizes, strict=True) if size * row_bytes > self._limit}
+        grown = {
+            int(number) >> 32: int(size) * row_bytes
+            for number, size in zip(numbers, sizes, strict=True)
+            if size * row_bytes > self._limit
+        }
         for group, size in sorted(grown.items()):
             whole = [PageId(group, page) for page in range(self._pages.division(group))]
             table = pa.concat_tables([table, self.load(whole)])

@@ -17,7 +17,7 @@ import pyarrow as pa
 from millstream.model.schema import Schema
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
-from millstream.runtime.python_types import row_type
+from millstream.runtime.python_types import row_type, tuple_of
 
 Key = tuple[Any, ...]
 _NEVER = Due()
@@ -42,9 +42,7 @@ class Entry:
     @property
     def due(self) -> Due:
         """The first time of each kind at which the entry needs attention."""
-        return Due(
-            min(self.event_timers, default=NEVER), min(self.processing_timers, default=NEVER), self.expiry
-        )
+        return Due(min(self.event_timers, default=NEVER), min(self.processing_timers, default=NEVER), self.expiry)
 
 
 class _Page(msgspec.Struct, array_like=True):
@@ -66,7 +64,7 @@ class Entries:
     def __init__(self, pages: StepPages, keys: Schema, slots: list[Any], *, key_groups: int, page_bytes: int) -> None:
         self._pages, self._keys, self._groups, self._limit = pages, keys, key_groups, page_bytes
         self._width = len(slots)
-        stored = tuple[(*(slot | None for slot in slots), list[int], list[int], int)]  # type: ignore[misc]
+        stored = tuple_of(*(slot | None for slot in slots), list[int], list[int], int)
         self._entry_decoder = msgspec.msgpack.Decoder(stored)
         self._key_decoder = msgspec.msgpack.Decoder(row_type(keys))
         self._page_decoder = msgspec.msgpack.Decoder(_Page)

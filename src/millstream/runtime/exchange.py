@@ -135,8 +135,12 @@ def split_by(batch: Batch, slots: npt.NDArray[np.int64] | int, parallelism: int)
     for slot, end in enumerate(ends.tolist()):
         if end > start:
             times = sorted_batch.times
-            yield slot, Batch(
-                sorted_batch.rows.slice(start, end - start), None if times is None else times.slice(start, end - start)
+            yield (
+                slot,
+                Batch(
+                    sorted_batch.rows.slice(start, end - start),
+                    None if times is None else times.slice(start, end - start),
+                ),
             )
         start = end
 
@@ -174,8 +178,9 @@ def same_subtask(target: Target, task: int) -> Chooser:
 def _joined(batches: list[Batch]) -> list[Batch]:
     if len(batches) < 2:
         return batches
-    table = pa.Table.from_batches([batch.with_time_column() for batch in batches])
-    return [from_table(table)]
+    tables = [pa.Table.from_batches([batch.with_time_column()]) for batch in batches]
+    # Behind a union some rows may have no event time; theirs is null then.
+    return [from_table(pa.concat_tables(tables, promote_options="default"))]
 
 
 class InputGate:

@@ -115,7 +115,7 @@ def key_rows(tables: list[pa.Table], keys: tuple[str, ...], entries: Entries) ->
     """All rows key by key, in their order within a key, a bounded number at a time."""
     if not tables:
         return
-    table = pa.concat_tables(tables).combine_chunks()
+    table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     order, runs = group_by_key(table, keys)
     for chunk, pieces in _in_chunks(table, order, runs, CHUNK):
         firsts = pa.array([piece.start for piece in pieces])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import numpy as np
+import pyarrow as pa
 
 from millstream.graph.step import KeyedAggregate, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode

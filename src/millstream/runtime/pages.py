@@ -77,7 +77,12 @@ class StepPages:
         if directory.format != FORMAT:
             msg = "state was written in another format"
             raise CheckpointRefused(
-                msg, code="CKPT-010", step=self._step, found=directory.format, known=FORMAT, hint="use the version that wrote it"
+                msg,
+                code="CKPT-010",
+                step=self._step,
+                found=directory.format,
+                known=FORMAT,
+                hint="use the version that wrote it",
             )
         return directory.groups
 

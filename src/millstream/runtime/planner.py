@@ -43,10 +43,14 @@ class Planner:
     """Plans the epochs of one run."""
 
     def __init__(
-        self, deployment: DeploymentPlan, sources: Mapping[str, SplitEnumerator], clock: Clock, state: PlannerState | None
+        self,
+        deployment: DeploymentPlan,
+        sources: Mapping[str, SplitEnumerator],
+        clock: Clock,
+        state: PlannerState | None,
     ) -> None:
         self._deployment, self._sources, self._clock = deployment, sources, clock
-        self._credit = {flow.source: flow.credit for flow in deployment.flow}
+        self._credit: dict[str, int] = {flow.source: flow.credit for flow in deployment.flow}
         self._time_steps = _time_steps(deployment)
         self._event_time_of = _event_time_of(deployment)
         self.state = state or PlannerState(started=clock())
@@ -66,7 +70,9 @@ class Planner:
         """The next epoch, or `last` itself when nothing is due."""
         if last.terminal:
             return last
-        advances = {name: source.advance(last.sources[name], self._credit[name]) for name, source in self._sources.items()}
+        advances = {
+            name: source.advance(last.sources[name], self._credit[name]) for name, source in self._sources.items()
+        }
         self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
         plan = self._plan(last, advances)
         if self._is_draining:
@@ -226,6 +232,3 @@ def _event_time_of(deployment: DeploymentPlan) -> dict[str, tuple[Any, ...]]:
         for planned in deployment.plan.vertices
         if planned.vertex.is_keyed
     }
-
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import RowOutput, Turn, key_rows
 from millstream.runtime.pages import NEVER, Due, StepPages
 from millstream.runtime.policy import BadRecords
+from millstream.runtime.python_types import dict_of, list_of, tuple_of
 
 
 class ProcessOperator:
@@ -81,7 +83,7 @@ class _Calls:
                 if made is not None:
                     for each in made:
                         main.add(each, time)
-            except Exception as problem:  # noqa: BLE001 - the policy of the step decides; "fail" raises again
+            except Exception as problem:
                 self._bad.refuse(row, problem)
             else:
                 self._counts.passed += 1
@@ -99,12 +101,13 @@ class _Calls:
         heap: list[tuple[int, int, Entry]] = []
         is_event = kind == "event_timers"
         due = self._entries.due(event=until if is_event else -MAX_TIME, processing=-MAX_TIME if is_event else until)
-        for number, entry in enumerate(due):
-            heap += [(at, number, entry) for at in getattr(entry, kind) if at <= until]
+        numbers = itertools.count()
+        for entry in due:
+            heap += [(at, next(numbers), entry) for at in getattr(entry, kind) if at <= until]
         heapq.heapify(heap)
-        self._context.armed = lambda at, entry: heapq.heappush(heap, (at, len(heap) + (1 << 40), entry)) if (
-            is_event and at <= until
-        ) else None
+        self._context.armed = lambda at, entry: (
+            heapq.heappush(heap, (at, next(numbers), entry)) if (is_event and at <= until) else None
+        )
         while heap:
             at, _, entry = heapq.heappop(heap)
             if at in getattr(entry, kind):
@@ -122,7 +125,9 @@ class _Calls:
             for slot, ttl in enumerate(ttls):
                 if ttl is not None and entry.slots[slot] is not None and entry.slots[slot][0] + ttl <= now:
                     entry.slots[slot] = None
-            ends = [entry.slots[slot][0] + ttl for slot, ttl in enumerate(ttls) if ttl is not None and entry.slots[slot]]
+            ends = [
+                entry.slots[slot][0] + ttl for slot, ttl in enumerate(ttls) if ttl is not None and entry.slots[slot]
+            ]
             entry.expiry = min(ends, default=NEVER)
             entry.is_dirty = True
 
@@ -229,7 +234,8 @@ def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context
 
 
 def _slot_type(state: StateDescriptor) -> Any:
-    content = {"value": lambda: state.type, "list": lambda: list[state.type], "map": lambda: dict[state.key_type, state.type]}[  # type: ignore[name-defined]
-        state.kind
-    ]()
-    return content if state.ttl is None else tuple[int, content]
+    if state.kind == "map":
+        content = dict_of(state.key_type, state.type)
+    else:
+        content = list_of(state.type) if state.kind == "list" else state.type
+    return content if state.ttl is None else tuple_of(int, content)

@@ -29,13 +29,34 @@ def python_type(kind: pa.DataType) -> Any:
         if test(kind):
             return found | None
     if pa.types.is_list(kind):
-        return list[python_type(kind.value_type)] | None  # type: ignore[misc]
+        return list_of(python_type(kind.value_type)) | None
     if pa.types.is_map(kind):
-        return dict[python_type(kind.key_type), python_type(kind.item_type)] | None  # type: ignore[misc]
+        return dict_of(python_type(kind.key_type), python_type(kind.item_type)) | None
     fields = {field.name: python_type(field.type) for field in kind}
     return typing.TypedDict("Fields", fields) | None  # type: ignore[operator]
 
 
 def row_type(schema: Schema) -> Any:
     """A row as a tuple of its columns' values."""
-    return tuple[tuple(python_type(field.type) for field in schema)]  # type: ignore[misc]
+    return tuple_of(*(python_type(field.type) for field in schema))
+
+
+# Types made while the program runs; a type checker cannot follow them.
+
+
+def tuple_of(*items: Any) -> Any:
+    """`tuple[...]` of these types."""
+    generic: Any = tuple
+    return generic[items]
+
+
+def list_of(item: Any) -> Any:
+    """`list[...]` of this type."""
+    generic: Any = list
+    return generic[item]
+
+
+def dict_of(key: Any, value: Any) -> Any:
+    """`dict[..., ...]` of these types."""
+    generic: Any = dict
+    return generic[key, value]

@@ -17,7 +17,7 @@ from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import KeyRows, RowOutput, Turn, key_rows
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import failure
-from millstream.runtime.python_types import row_type
+from millstream.runtime.python_types import row_type, tuple_of
 
 
 class Fold(Protocol):
@@ -67,7 +67,7 @@ class AggregateFold:
         self._keys, self._names = node.keys, [name for name, _ in node.operation.aggregates]
         fields = [node.outputs[MAIN][name] for name in self._names]
         self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields)
-        self.stored_type = tuple[tuple(self._values.state_types)]  # type: ignore[misc]
+        self.stored_type = tuple_of(*self._values.state_types)
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """The values to aggregate."""

@@ -22,7 +22,7 @@ from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import RowOutput, Turn, key_rows
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import failure
-from millstream.runtime.python_types import row_type
+from millstream.runtime.python_types import list_of, row_type, tuple_of
 
 OpenWindow = list[Any]
 """[start, end, content]: what the content is depends on how the window is closed."""
@@ -56,10 +56,10 @@ class Contents:
     def stored_type(self) -> Any:
         """The type of the list of open windows in an entry."""
         if self.values is not None:
-            content = tuple[tuple(self.values.state_types)]  # type: ignore[misc]
+            content = tuple_of(*self.values.state_types)
         else:
-            content = self._row_type if self._operation.reduce is not None else list[self._row_type]  # type: ignore[name-defined]
-        return list[tuple[int, int, content]]
+            content = self._row_type if self._operation.reduce is not None else list_of(self._row_type)
+        return list_of(tuple_of(int, int, content))
 
     def opened(self, row: dict[str, Any], values: tuple[Any, ...]) -> Any:
         """The content of a window with one row."""
@@ -101,7 +101,9 @@ class Contents:
             assert self._operation.process is not None
             rows = [dict(zip(self._names, packed, strict=True)) for packed in content]
             named = dict(zip(self._node.keys, key, strict=True))
-            yield from _called(self._node.id, named, self._operation.process.target, named, TimeWindow(start, end), rows) or ()
+            yield from (
+                _called(self._node.id, named, self._operation.process.target, named, TimeWindow(start, end), rows) or ()
+            )
 
 
 def _called(step: str, record: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -177,8 +179,11 @@ class RowWindowOperator:
         return is_taken
 
     def _joined(self, entry: Entry, window: OpenWindow) -> OpenWindow:
-        """A session made one with the sessions it touches; their content is set, not added again."""
-        for other in sorted(entry.slots[0] or (), key=lambda held: held[0]):
+        """A session made one with the sessions it touches; their content is set, not added again.
+
+        Held sessions stand in the order of time, the row that joins them behind.
+        """
+        for other in sorted(entry.slots[0] or (), key=lambda held: held[0], reverse=True):
             if other[0] <= window[1] and window[0] <= other[1]:
                 content = self._contents.merged(other[2], window[2])
                 window = [min(other[0], window[0]), max(other[1], window[1]), content]
@@ -206,11 +211,11 @@ class RowWindowOperator:
         firing: list[tuple[int, int, Entry, OpenWindow]] = []
         for number, entry in enumerate(entries.due(event=watermark, processing=-1)):
             held = [list(other) for other in entry.slots[0] or ()]
-            firing += [(w[1], number, entry, w) for w in held if w[1] - 1 <= watermark and w[1] - 1 in entry.event_timers]
+            firing += [
+                (w[1], number, entry, w) for w in held if w[1] - 1 <= watermark and w[1] - 1 in entry.event_timers
+            ]
             entry.slots[0] = [w for w in held if w[1] - 1 + self._operation.lateness > watermark] or None
-            entry.event_timers = {
-                at for other in entry.slots[0] or () for at in self._timers(other) if at > watermark
-            }
+            entry.event_timers = {at for other in entry.slots[0] or () for at in self._timers(other) if at > watermark}
             entry.is_dirty = True
         for _, _, entry, window in sorted(firing, key=lambda item: item[:2]):
             self._emit(entry, window, out)
@@ -226,4 +231,3 @@ def _unpacked(step: str, batch: Batch, contents: Contents) -> tuple[list[Any], l
         raise failure(step, rows[0], "a row without event time reached a window")
     values = contents.values.inputs(batch.rows) if contents.values is not None else [()] * batch.num_rows
     return rows, batch.times.to_pylist(), values
-

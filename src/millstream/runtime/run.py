@@ -66,7 +66,9 @@ class RunResult:
 class Run:
     """Owns everything of a run that does not depend on the engine."""
 
-    def __init__(self, deployment: DeploymentPlan, *, clock: Clock | None = None, listener: Listener | None = None) -> None:
+    def __init__(
+        self, deployment: DeploymentPlan, *, clock: Clock | None = None, listener: Listener | None = None
+    ) -> None:
         self.deployment = deployment
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         store: ManifestStore = MemoryStore() if self._root is None else LocalStore(self._root / "millstream")
@@ -132,11 +134,16 @@ class Run:
         """The epoch's plan, once every task of the acknowledgement set has reported."""
         here = {f"{report.level}/{report.task}" for report in reports}
         first = [report for report in reports if report.level == 0]
-        expected = {*self.deployment.plan.acknowledgements, *(f"0/{task}" for task in range(first[0].tasks if first else 1))}
+        expected = {
+            *self.deployment.plan.acknowledgements,
+            *(f"0/{task}" for task in range(first[0].tasks if first else 1)),
+        }
         plan = next((report.plan for report in first if report.plan is not None), None)
         if expected - here or plan is None:
             msg = "an epoch came back without the reports of all its tasks"
-            raise ExternalFailure(msg, code="RUN-010", found=sorted(here), known=sorted(expected), hint="start the job again")
+            raise ExternalFailure(
+                msg, code="RUN-010", found=sorted(here), known=sorted(expected), hint="start the job again"
+            )
         return plan
 
     def _note(self, plan: EpochPlan, counts: Counts) -> None:
@@ -144,7 +151,11 @@ class Run:
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
         rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._sinks)
         result = self.result
-        result.epochs, result.rows_in, result.rows_out = result.epochs + 1, result.rows_in + rows_in, result.rows_out + rows_out
+        result.epochs, result.rows_in, result.rows_out = (
+            result.epochs + 1,
+            result.rows_in + rows_in,
+            result.rows_out + rows_out,
+        )
         result.seconds = now - self._began
         result.counts = total([result.counts, counts])
         seconds, self._epoch_began = now - self._epoch_began, now

@@ -323,7 +323,9 @@ class LevelTask:
                 self._report.sinks[step] = message
         if self._report.level == 0 and self._report.task == 0:
             self._report.plan = self._plan
-        self._outbox.add(self._report.task % self._parallelism, DRIVER, PLAN_PORT, AFTER, msgspec.msgpack.encode(self._report))
+        self._outbox.add(
+            self._report.task % self._parallelism, DRIVER, PLAN_PORT, AFTER, msgspec.msgpack.encode(self._report)
+        )
         yield from self._outbox.drain()
 
     @property

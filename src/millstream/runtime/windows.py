@@ -137,5 +137,5 @@ def _windows(state: pa.Table, window: WindowSpec, after: int, until: int) -> pa.
             pieces.append(piece.append_column(_START, pa.array(starts[places])))
     if pieces:
         # Oldest bins first, so that `first` and `last` see a window's bins in the order of time.
-        return pa.concat_tables(reversed(pieces))
+        return pa.concat_tables(pieces)
     return state.slice(0, 0).drop_columns([BIN]).append_column(_START, pa.array([], pa.int64()))

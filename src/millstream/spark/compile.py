@@ -9,7 +9,7 @@ from typing import Any
 
 import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.graph.function import FunctionRef
 from millstream.plan.deployment import DeploymentPlan
@@ -23,7 +23,22 @@ EpochBody = Callable[[DataFrame, int], None]
 def start_query(
     session: SparkSession, deployment: DeploymentPlan, *, planner: str, checkpoint: str, on_epoch: EpochBody
 ) -> StreamingQuery:
-    """Compile and start: D keyed levels give D shuffles, whatever the shape of the graph."""
+    """Start the query of a plan; what comes out of its last level are reports, which end the epoch."""
+    # An interval of zero cuts the next epoch as soon as the last one is published.
+    interval = 0 if deployment.is_bounded else deployment.epoch_interval
+    return (
+        compile_levels(session, deployment, planner=planner)
+        .writeStream.outputMode("update")
+        .queryName(f"millstream-{deployment.name}")
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=f"{interval} milliseconds")
+        .foreachBatch(on_epoch)
+        .start()
+    )
+
+
+def compile_levels(session: SparkSession, deployment: DeploymentPlan, *, planner: str) -> DataFrame:
+    """The levels of a plan as one stream: D keyed levels give D shuffles, whatever the shape of the graph."""
     session.dataSource.register(MillstreamSource)
     ship_by_value(deployment)
     shipped = Shipped(deployment, slot_labels(deployment.plan.parallelism))
@@ -36,16 +51,7 @@ def start_query(
     for level in range(1, deployment.plan.depth + 1):
         subtask = Subtask(shipped, level, deployment.state_backend, shipped.digest[:16])
         stream = stream.groupBy("slot").transformWithState(subtask, CELL_SCHEMA, "Update", "None")
-    # What is left are reports for the driver, which ends the epoch.
-    interval = 0 if deployment.is_bounded else deployment.epoch_interval
-    return (
-        stream.writeStream.outputMode("update")
-        .queryName(f"millstream-{deployment.name}")
-        .option("checkpointLocation", checkpoint)
-        .trigger(processingTime=f"{interval} milliseconds")
-        .foreachBatch(on_epoch)
-        .start()
-    )
+    return stream
 
 
 def ship_by_value(deployment: DeploymentPlan) -> None:

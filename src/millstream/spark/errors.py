@@ -30,7 +30,9 @@ def carried() -> Iterator[None]:
 
 
 def translated(problem: Exception) -> MillstreamError:
-    """A failed query as one of our errors."""
+    """What ended a query as one of our errors; ours stay as they are."""
+    if isinstance(problem, MillstreamError):
+        return problem
     text = str(problem)
     found = _MARK.search(text)
     if found is not None:

@@ -10,7 +10,7 @@ import cloudpickle
 import msgspec
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.exchange import Cell
@@ -61,7 +61,8 @@ class SourceLevel:
     def _row(self, cell: Cell) -> pa.RecordBatch:
         values = (self._shipped.labels[cell.slot], cell.level, cell.head, cell.body)
         return pa.RecordBatch.from_arrays(
-            [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)], schema=_CELL_ARROW
+            [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)],
+            schema=_CELL_ARROW,
         )
 
 
@@ -75,7 +76,7 @@ class Subtask(StatefulProcessor):
         """Declare the level's pages."""
         self._state = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run the subtask that owns this slot."""
         labels = self._shipped.labels
         subtask = labels.index(key[0])

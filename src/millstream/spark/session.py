@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -56,6 +57,8 @@ def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSes
 
 
 def _started(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
+    # The callback bridge logs every error that passes through it; we raise them ourselves.
+    logging.getLogger("py4j").setLevel(logging.DEBUG if debug else logging.CRITICAL)
     java_options = ["-Xss16m"]  # a long error message in a callback overflows the default stack
     if not debug:
         java_options.append(f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}")

@@ -45,12 +45,12 @@ class SplitStream(DataSourceStreamReader):
             raise RuntimeError(answer["error"])
         return answer["ok"]
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:
         """What stands before the first epoch."""
         found: dict[str, Any] = self._ask({"op": "initial"})
         return found
 
-    def latestOffset(self, start: dict[str, Any], limit: Any = None) -> dict[str, Any]:  # noqa: N802, ARG002
+    def latestOffset(self, start: dict[str, Any], limit: Any = None) -> dict[str, Any]:
         """The next epoch's plan, or the last one again when nothing is due."""
         found: dict[str, Any] = self._ask({"op": "next", "last": start})
         return found
@@ -77,6 +77,6 @@ class MillstreamSource(DataSource):
         """One encoded task per row."""
         return SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Open the stream."""
         return SplitStream(self.options[PLANNER])

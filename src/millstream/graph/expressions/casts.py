@@ -150,7 +150,8 @@ def _decimal_to_text(c: _Conversion) -> str:
 
 
 def _float_to_decimal(c: _Conversion) -> str:
-    return f"CASE WHEN isfinite({c.source.sql}) THEN {_through_text(c)} END"  # Spark gives null for NaN and infinity
+    text = f"CAST(CAST({c.source.sql} AS DOUBLE) AS VARCHAR)"
+    return f"CASE WHEN isfinite({c.source.sql}) THEN {c.plain(text)} END"  # Spark gives null for NaN and infinity
 
 
 def _float_to_float(c: _Conversion) -> str:
@@ -204,7 +205,7 @@ def _timestamp_to_long(c: _Conversion) -> str:
     return f"CAST(floor(epoch_us(date_trunc('second', {c.source.sql})) // 1000000) AS BIGINT)"
 
 
-def _long_to_timestamp(c: _Conversion) -> str:
+def _int_to_timestamp(c: _Conversion) -> str:
     return f"make_timestamp(CAST({c.source.sql} AS BIGINT) * 1000000)"
 
 
@@ -219,7 +220,8 @@ _BOOL = (_is(t.BOOLEAN), _number_to_boolean)
 _Rule = tuple[Callable[[pa.DataType], bool], Callable[[_Conversion], str]]
 _RULES: tuple[tuple[Callable[[pa.DataType], bool], tuple[_Rule, ...]], ...] = (
     (_is(t.BOOLEAN), (*_TEXT, *_NUMBERS)),
-    (t.is_integral, (*_TEXT, *_NUMBERS, _BOOL, (_is(t.TIMESTAMP), _long_to_timestamp))),
+    (_is(t.LONG), (*_TEXT, *_NUMBERS, _BOOL)),
+    (t.is_integral, (*_TEXT, *_NUMBERS, _BOOL, (_is(t.TIMESTAMP), _int_to_timestamp))),
     (
         t.is_decimal,
         (

@@ -26,7 +26,7 @@ def arithmetic(symbol: str, left: Term, right: Term, site: Site) -> Term:
             raise site.refuse(TYPE, f"{symbol!r} needs numbers", found=named(side.type), hint=hint)
     if t.VOID in {left.type, right.type}:
         other = right if left.type == t.VOID else left
-        typed = other.type if other.type != t.VOID else t.DOUBLE
+        typed = t.DOUBLE if symbol == "/" or other.type == t.VOID else other.type
         return arithmetic(symbol, widen(left, typed), widen(right, typed), site)
     if symbol == "div":
         return _whole_division(left, right, site)
@@ -35,16 +35,20 @@ def arithmetic(symbol: str, left: Term, right: Term, site: Site) -> Term:
         return _decimal_arithmetic(symbol, left, right, site)
     kind = t.DOUBLE if symbol == "/" else common_type(left, right, site)
     first, second = widen(left, kind), widen(right, kind)
-    sql = f"({first.sql} {symbol} {_divisor(symbol, second)})"
+    sql = f"({first.sql} {symbol} {_divisor(symbol, first, second)})"
     # Widening to DuckDB's larger integers must not hide an overflow
     return Term(sql=f"CAST({sql} AS {duckdb_type(kind)})", type=kind, may_raise=True)
 
 
-def _divisor(symbol: str, right: Term) -> str:
-    """The right side, which raises instead of being zero where it divides."""
+def _divisor(symbol: str, left: Term, right: Term) -> str:
+    """The right side, which raises instead of being zero where it divides a value that is not null."""
     if symbol not in {"/", "%", "//"} or (right.is_literal and right.value):
         return right.sql
-    return f"CASE WHEN {right.sql} = 0 THEN error('division by zero') ELSE {right.sql} END"
+    return f"CASE WHEN {_is_zero(left, right)} THEN error('division by zero') ELSE {right.sql} END"
+
+
+def _is_zero(left: Term, right: Term) -> str:
+    return f"{right.sql} = 0" if left.is_literal else f"{right.sql} = 0 AND {left.sql} IS NOT NULL"
 
 
 def _whole_division(left: Term, right: Term, site: Site) -> Term:
@@ -52,7 +56,7 @@ def _whole_division(left: Term, right: Term, site: Site) -> Term:
         found = f"{named(left.type)} and {named(right.type)}"
         raise site.refuse(TYPE, "'div' needs whole numbers", found=found, hint="use floor(a / b)")
     first, second = widen(left, t.LONG), widen(right, t.LONG)
-    return Term(sql=f"CAST(({first.sql} // {_divisor('//', second)}) AS BIGINT)", type=t.LONG, may_raise=True)
+    return Term(sql=f"CAST(({first.sql} // {_divisor('//', first, second)}) AS BIGINT)", type=t.LONG, may_raise=True)
 
 
 def _decimal_arithmetic(symbol: str, left: Term, right: Term, site: Site) -> Term:
@@ -63,7 +67,7 @@ def _decimal_arithmetic(symbol: str, left: Term, right: Term, site: Site) -> Ter
     else:
         if symbol == "*" and first.type.scale + second.type.scale > t.MAX_PRECISION:
             raise mismatch(left, right, site)
-        sql = f"CAST(({_roomy(first, kind)} {symbol} {_divisor(symbol, second)}) AS {duckdb_type(kind)})"
+        sql = f"CAST(({_roomy(first, kind)} {symbol} {_divisor(symbol, first, second)}) AS {duckdb_type(kind)})"
     return Term(sql=sql, type=kind, may_raise=True)
 
 
@@ -98,7 +102,7 @@ def _decimal_quotient(first: Term, second: Term, kind: pa.DataType, site: Site) 
     unit = "0." + "0" * kind.scale + "1"
     quotient = f"CAST({digits} AS DECIMAL({width},0)) * CAST('{unit}' AS DECIMAL({kind.scale + 1},{kind.scale + 1}))"
     zero = "error('division by zero')"
-    return f"CASE WHEN {second.sql} = 0 THEN {zero} ELSE CAST(({quotient}) AS {duckdb_type(kind)}) END"
+    return f"CASE WHEN {_is_zero(first, second)} THEN {zero} ELSE CAST(({quotient}) AS {duckdb_type(kind)}) END"
 
 
 def _unscaled(side: Term, whole: str) -> str:

@@ -22,6 +22,8 @@ def validate(model: StreamModel) -> StreamModel:
     if problems:
         msg = f"guarantee {guarantee.value!r} cannot be kept: " + "; ".join(problems)
         raise InvalidPlan(
-            msg, code="PLAN-040", hint="use other connectors, or name a weaker guarantee: Job(..., guarantee='at_least_once')"
+            msg,
+            code="PLAN-040",
+            hint="use other connectors, or name a weaker guarantee: Job(..., guarantee='at_least_once')",
         )
     return model

@@ -1,0 +1,110 @@
+"""`python -m benchmarks [COMPARISON ...] [--scale small|full]`: run, print one table, write JSON to bench-results/."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Line, Measured, Setting, as_json, run_side
+
+COMPARISONS = (
+    "keyed_aggregate",
+    "memory",
+    "process_function",
+    "fused_maps",
+    "filter_files",
+    "empty_epoch",
+    "growth",
+    "harness",
+)
+
+
+def main() -> None:
+    """Run the comparisons named on the command line, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("comparisons", nargs="*", choices=[*COMPARISONS, []], default=[])
+    parser.add_argument("--scale", choices=["small", "full"], default="full")
+    parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    given = parser.parse_args()
+    console = Console(width=150)
+    measured: dict[tuple[str, str], Measured] = {}
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
+        for name in given.comparisons or COMPARISONS:
+            lines += _compared(name, given.scale, Path(folder), measured, console)
+    console.print(_table(lines, given.scale))
+    path = _written(given.results, given.scale, lines, measured)
+    console.print(f"written to {path}")
+
+
+def _compared(
+    name: str, scale: Any, folder: Path, measured: dict[tuple[str, str], Measured], console: Console
+) -> list[Line]:
+    """The lines of one comparison; sides that ran before in this run are not run again."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    for owner, side in module.USES:
+        if (owner, side) not in measured:
+            setting = Setting(scale=scale, data=folder / "data", work=folder / owner / side)
+            measured[owner, side] = found = run_side(owner, side, setting)
+            seconds = ", ".join(f"{each:.2f}" for _, each in found.epochs[:8])
+            console.print(f"{owner} {side}: {len(found.epochs)} epochs ({seconds} s)")
+    found_lines: list[Line] = module.lines({side: measured[owner, side] for owner, side in module.USES}, scale)
+    return found_lines
+
+
+def _table(lines: list[Line], scale: str) -> Table:
+    table = Table(title=f"benchmarks, scale {scale}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    for heading in ("what", "unit", "ours", "rival", "against", "ratio", "target", "met", "equal rows"):
+        table.add_column(heading, justify="right" if heading in {"ours", "rival", "ratio"} else "left")
+    for line in lines:
+        table.add_row(
+            line.what,
+            line.unit,
+            _number(line.ours),
+            _number(line.rival),
+            line.rival_name,
+            _number(line.ratio),
+            line.target,
+            _word(line.met),
+            _word(line.equal),
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _word(value: bool | None) -> str:
+    return {True: "yes", False: "NO", None: ""}[value]
+
+
+def _written(folder: Path, scale: str, lines: list[Line], measured: dict[tuple[str, str], Measured]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    now = dt.datetime.now(dt.UTC)
+    path = folder / f"{now:%Y%m%dT%H%M%SZ}-{scale}.json"
+    content = {
+        "at": now.isoformat(timespec="seconds"),
+        "scale": scale,
+        "cores": os.cpu_count(),
+        "lines": [{**as_json(line), "met": line.met} for line in lines],
+        "sides": {f"{owner}.{side}": as_json(found) for (owner, side), found in measured.items()},
+    }
+    path.write_text(json.dumps(content, indent=1))
+    return path
+
+
+if __name__ == "__main__":
+    main()

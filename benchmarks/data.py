@@ -1,0 +1,59 @@
+"""Input of the comparisons: parquet files of (k long, x double), the same for both sides, made once per work folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA = "k long, x double"
+_FIRST_MTIME = 1_700_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How much input, and how it is cut into epochs."""
+
+    epoch_rows: int
+    epochs: int
+    keys: int
+    files_per_epoch: int = 4
+    warm: int = 2
+    """Epochs that are run but not measured."""
+    constant: bool = False
+    """Whether x depends on the key alone, so that running sums do not depend on the order of rows."""
+
+    @property
+    def name(self) -> str:
+        kind = "constant" if self.constant else "random"
+        return f"{kind}-{self.epoch_rows}x{self.epochs}-{self.keys}k-{self.files_per_epoch}f"
+
+
+def generated(root: Path, shape: Shape) -> Path:
+    """The folder with the files of a shape; files are ordered by name and by modification time alike."""
+    folder = root / shape.name
+    if folder.exists():
+        return folder
+    partial = root / f".{shape.name}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    random = np.random.default_rng(7)
+    for number in range(shape.epochs * shape.files_per_epoch):
+        path = partial / f"{number:05d}.parquet"
+        pq.write_table(_table(shape, random), path)
+        os.utime(path, (_FIRST_MTIME + number, _FIRST_MTIME + number))
+    partial.rename(folder)
+    return folder
+
+
+def _table(shape: Shape, random: np.random.Generator) -> pa.Table:
+    rows = shape.epoch_rows // shape.files_per_epoch
+    keys = random.integers(0, shape.keys, rows, np.int64)
+    # Quarters add up exactly, so sums are equal whatever the order of addition.
+    values = keys % 97 if shape.constant else random.integers(0, 4000, rows)
+    return pa.table({"k": keys, "x": values / 4})

@@ -1,0 +1,25 @@
+"""Runs a job of ours on `local[2]` and notes its epochs."""
+
+from __future__ import annotations
+
+import millstream as ms
+from benchmarks.data import SCHEMA, Shape, generated
+from benchmarks.measure import Setting
+from millstream.driver.run import run
+from millstream.plan.deployment import Deployment
+
+MASTER = "local[2]"
+
+
+def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
+    """A job that reads the files of a shape, one epoch's worth at a time."""
+    job = ms.Job("bench", rows_per_epoch=shape.epoch_rows)
+    return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=SCHEMA)
+
+
+def epochs_of(job: ms.Job, setting: Setting) -> list[tuple[int, float]]:
+    """Run to the end; rows and seconds of every epoch that read rows."""
+    epochs: list[tuple[int, float]] = []
+    deployment = job.compile(Deployment(master=MASTER, checkpoint=str(setting.work / "checkpoint"))).deployment
+    run(deployment, listener=lambda epoch: epochs.append((epoch.rows_in, epoch.seconds)))
+    return [(rows, seconds) for rows, seconds in epochs if rows]

@@ -1,0 +1,61 @@
+"""What hand-written queries share: a session with the settings an expert would choose, and their epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from benchmarks.data import SCHEMA, Shape, generated
+from benchmarks.measure import Setting
+
+_STATE = "spark.sql.streaming.stateStore."
+_CONFS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1024m",
+    "spark.driver.extraJavaOptions": "-Xss16m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    _STATE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    _STATE + "rocksdb.changelogCheckpointing.enabled": "true",
+    _STATE + "rocksdb.trackTotalNumberOfRows": "false",
+}
+
+
+def session() -> SparkSession:
+    """A session on `local[2]` with RocksDB state."""
+    builder = SparkSession.Builder().master("local[2]").appName("rival")
+    for name, value in _CONFS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def rows_of(spark: SparkSession, setting: Setting, shape: Shape) -> DataFrame:
+    """The files of a shape as a stream, one epoch's worth in each batch."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", shape.files_per_epoch)
+    return reader.parquet(str(generated(setting.data, shape)))
+
+
+def to_parquet(setting: Setting) -> Callable[[DataFrame, int], None]:
+    """A `foreachBatch` body that writes each batch to a folder of its own, so that a repeated batch replaces itself."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.mode("overwrite").parquet(str(setting.output / str(number)))
+
+    return write
+
+
+def epochs_of(query: DataStreamWriter, setting: Setting) -> list[tuple[int, float]]:
+    """Run until the files are read; rows and seconds of every batch that read rows."""
+    checkpoint = str(setting.work / "checkpoint")
+    running = query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    running.awaitTermination()
+    noted: list[Any] = list(running.recentProgress)
+    return [(p["numInputRows"], p["durationMs"]["triggerExecution"] / 1000) for p in noted if p["numInputRows"]]

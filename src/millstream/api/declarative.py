@@ -1,0 +1,231 @@
+"""Jobs as YAML or JSON files: every step goes through the public API, so checks and messages are the same.
+
+An error also says where in the file it was caused: the number, name and line of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from millstream.api.document import Document, read_document
+from millstream.api.item import (
+    Item,
+    aggregates,
+    connector,
+    keys,
+    mapping,
+    refuse_together,
+    refuse_unknown,
+    window,
+    without,
+    wrong_form,
+)
+from millstream.api.job import Job
+from millstream.api.stream import DataStream
+from millstream.errors import InvalidPlan, InvalidStep
+from millstream.graph.function import function_ref
+
+_JOB_KEYS = ("job", "guarantee", "epoch_interval", "rows_per_epoch", "parallelism", "max_parallelism", "steps")
+
+
+def load_job(source: str | Path) -> Job:
+    """A job from a YAML or JSON file, or from such text: a `str` with a line break, or one that starts with `{`.
+
+    Raises:
+        MillstreamError: what the API would have raised for the same step, with its place in the file; or `DECL-…` for
+            what only a file can get wrong.
+    """
+    document = read_document(source)
+    if "format" in document.content:
+        with document.located(None, None):
+            return Job.from_json(document.content)
+    return _Loader(document).job
+
+
+def _opened(content: dict[str, Any]) -> tuple[Job, list[Any]]:
+    """The job without steps, and the steps as they are written."""
+    refuse_unknown(content, _JOB_KEYS, "a job file")
+    for name in ("job", "steps"):
+        if name not in content:
+            msg = f"a job file needs {name!r}"
+            raise InvalidPlan(msg, code="DECL-003", found=", ".join(content), known=_JOB_KEYS, hint=f"add {name}:")
+    if not isinstance(content["steps"], list):
+        raise wrong_form(content["steps"], "steps:", "a list of steps")
+    settings = {key: value for key, value in content.items() if key not in {"job", "steps"}}
+    return Job(content["job"], **settings), content["steps"]
+
+
+class _Loader:
+    """Builds a job step by step, and remembers the stream behind each step."""
+
+    def __init__(self, document: Document) -> None:
+        self.streams: dict[str, DataStream] = {}
+        self.previous: DataStream | None = None
+        with document.located(None, None):
+            self.job, steps = _opened(document.content)
+        for index, step in enumerate(steps):
+            with document.located(index, _label(step)):
+                self._add(step)
+
+    def _add(self, step: Any) -> None:
+        if not isinstance(step, dict):
+            raise wrong_form(step, "a step", "a mapping that names its kind")
+        kinds = [key for key in step if key in _KINDS]
+        if len(kinds) != 1:
+            msg = "a step names exactly one kind"
+            found = ", ".join(kinds or step) or "nothing"
+            raise InvalidStep(
+                msg, code="DECL-005", found=found, known=_KINDS, hint="write for example filter: amount > 0"
+            )
+        build, known = _KINDS[kinds[0]]
+        refuse_unknown(step, (kinds[0], *known), f"{kinds[0]} step")
+        options = {key: value for key, value in step.items() if key != kinds[0]}
+        stream = build(self, Item(kind=kinds[0], value=step[kinds[0]], options=options))
+        self.previous = stream
+        if stream is not None:
+            self.streams[stream.step] = stream
+
+    def input(self, item: Item) -> DataStream:
+        """The stream a step reads: the one named by `input:`, or that of the step before."""
+        stream = self.named(item.options["input"]) if "input" in item.options else self.previous
+        if stream is None:
+            msg = "there is no stream to read: a sink has no output, and nothing stands before the first step"
+            raise InvalidStep(msg, code="DECL-008", known=self.streams, hint="name a step with input:")
+        rebalance = item.options.get("rebalance", False)
+        if not isinstance(rebalance, bool):
+            raise wrong_form(rebalance, "rebalance:", "true or false")
+        return stream.rebalance() if rebalance else stream
+
+    def named(self, name: Any) -> DataStream:
+        """The stream behind a step, or its side output `step.output`."""
+        if not isinstance(name, str):
+            raise wrong_form(name, "an input", "step or step.output")
+        if name in self.streams:
+            return self.streams[name]
+        step, _, output = name.rpartition(".")
+        if step in self.streams:
+            return self.streams[step].side_output(output)
+        msg = f"unknown input {name!r}"
+        raise InvalidStep(msg, code="DECL-007", known=self.streams, hint="name an earlier step, or step.output")
+
+
+def _source(loader: _Loader, item: Item) -> DataStream:
+    return loader.job.source(item.value, connector(item.needed("from")), **item.given("schema"), **item.on_error())
+
+
+def _sink(loader: _Loader, item: Item) -> None:
+    loader.input(item).sink(item.value, connector(item.needed("to")))
+
+
+def _event_time(loader: _Loader, item: Item) -> DataStream:
+    return loader.input(item).event_time(item.text(), **item.given("max_delay", "idle_after", "id"))
+
+
+def _filter(loader: _Loader, item: Item) -> DataStream:
+    where = item.value
+    if isinstance(where, dict) and where.keys() == {"function"}:
+        where = function_ref(str(where["function"])).target
+    elif not isinstance(where, str):
+        raise wrong_form(where, "filter:", "an expression, or {function: 'module:function'}")
+    return loader.input(item).filter(where, **item.on_error(), **item.given("id"))
+
+
+def _select(loader: _Loader, item: Item) -> DataStream:
+    """Names come first and expressions by name after them; a name behind an expression is one too, to keep the order."""
+    parts = item.value if isinstance(item.value, list) else [item.value]
+    columns: list[str] = []
+    named: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, dict):
+            named |= without(part, ("id",), "select:")
+        elif not isinstance(part, str):
+            raise wrong_form(part, "select:", "names of columns, and {name: expression}")
+        elif named:
+            named |= without({part: f"`{part}`"}, ("id",), "select:")
+        else:
+            columns.append(part)
+    return loader.input(item).select(*columns, **item.given("id"), **named)
+
+
+def _with_columns(loader: _Loader, item: Item) -> DataStream:
+    named = without(mapping(item.value, "with_columns:", "{name: expression}"), ("id",), "with_columns:")
+    return loader.input(item).with_columns(**item.given("id"), **named)
+
+
+def _map(loader: _Loader, item: Item) -> DataStream:
+    return loader.input(item).map(item.text(), **item.given("schema", "id"), **item.on_error())
+
+
+def _flat_map(loader: _Loader, item: Item) -> DataStream:
+    return loader.input(item).flat_map(item.text(), **item.given("schema", "id"), **item.on_error())
+
+
+def _map_batches(loader: _Loader, item: Item) -> DataStream:
+    return loader.input(item).map_batches(item.text(), **item.given("schema", "id"))
+
+
+def _union(loader: _Loader, item: Item) -> DataStream:
+    names = item.options.get("inputs", item.value)
+    if not isinstance(names, list) or len(names) < 2 or (item.value is not None and "inputs" in item.options):
+        raise wrong_form(names, "union:", "a list of two or more steps, here or in inputs:")
+    first, *others = [loader.named(name) for name in names]
+    return first.union(*others, **item.given("id"))
+
+
+def _aggregate(loader: _Loader, item: Item) -> DataStream:
+    named = aggregates(item)
+    keyed = loader.input(item).key_by(*keys(item))
+    if "window" not in item.options:
+        refuse_together(item, ("allowed_lateness",), "without window:")
+        return keyed.aggregate(**item.given("id", "emit"), **named)
+    refuse_together(item, ("emit",), "with window:")
+    return keyed.window(window(item), **item.given("allowed_lateness")).aggregate(**item.given("id"), **named)
+
+
+def _reduce(loader: _Loader, item: Item) -> DataStream:
+    keyed = loader.input(item).key_by(*keys(item))
+    if "window" not in item.options:
+        refuse_together(item, ("allowed_lateness",), "without window:")
+        return keyed.reduce(item.text(), **item.given("id"))
+    return keyed.window(window(item), **item.given("allowed_lateness")).reduce(item.text(), **item.given("id"))
+
+
+def _process(loader: _Loader, item: Item) -> DataStream:
+    keyed = loader.input(item).key_by(*keys(item))
+    if "window" not in item.options:
+        refuse_together(item, ("allowed_lateness",), "without window:")
+        if "outputs" in item.options:
+            mapping(item.options["outputs"], "outputs:", "{name: schema}")
+        return keyed.process(item.text(), **item.given("schema", "outputs", "id"), **item.on_error())
+    refuse_together(item, ("outputs", "on_error"), "with window:")
+    windowed = keyed.window(window(item), **item.given("allowed_lateness"))
+    return windowed.process(item.text(), **item.given("schema", "id"))
+
+
+_ANY = ("id", "input", "rebalance")
+_KEYED = ("id", "input", "key_by", "window", "allowed_lateness")
+_KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
+    "source": (_source, ("from", "schema", "on_error")),
+    "event_time": (_event_time, (*_ANY, "max_delay", "idle_after")),
+    "filter": (_filter, (*_ANY, "on_error")),
+    "select": (_select, _ANY),
+    "with_columns": (_with_columns, _ANY),
+    "map": (_map, (*_ANY, "schema", "on_error")),
+    "flat_map": (_flat_map, (*_ANY, "schema", "on_error")),
+    "map_batches": (_map_batches, (*_ANY, "schema")),
+    "union": (_union, ("id", "inputs")),
+    "aggregate": (_aggregate, (*_KEYED, "emit")),
+    "reduce": (_reduce, _KEYED),
+    "process": (_process, (*_KEYED, "schema", "outputs", "on_error")),
+    "sink": (_sink, ("input", "rebalance", "to")),
+}
+
+
+def _label(step: Any) -> str | None:
+    """How a step is called in messages: its name or id, else its kind."""
+    if not isinstance(step, dict):
+        return None
+    name = step.get("source") or step.get("sink") or step.get("id")
+    return str(name or next((key for key in step if key in _KINDS), "")) or None

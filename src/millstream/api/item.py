@@ -1,0 +1,144 @@
+"""One step of a job file: its kind, its value and its options, read as the values that the API takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from millstream.api import functions
+from millstream.api.functions import dead_letter
+from millstream.errors import InvalidStep
+from millstream.graph.aggregate import AGGREGATES, Aggregate
+from millstream.graph.window import WindowSpec
+from millstream.model.connector import ConnectorSpec
+
+_CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One step of the file: its kind, the value beside the kind, and the other keys."""
+
+    kind: str
+    value: Any
+    options: dict[str, Any]
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """The named options that the file holds; the API knows the defaults of the others."""
+        return {name: self.options[name] for name in names if name in self.options}
+
+    def text(self) -> str:
+        """The value beside the kind, which must be text."""
+        if not isinstance(self.value, str):
+            raise wrong_form(self.value, f"{self.kind}:", "text")
+        return self.value
+
+    def needed(self, name: str) -> Any:
+        """An option that must be there."""
+        if name not in self.options:
+            msg = f"a {self.kind} step needs {name!r}"
+            raise InvalidStep(msg, code="DECL-006", known=self.options, hint=f"add {name}:")
+        return self.options[name]
+
+    def on_error(self) -> dict[str, Any]:
+        """The error policy, if there is one; `dead_letter` holds a connector."""
+        if "on_error" not in self.options:
+            return {}
+        policy = self.options["on_error"]
+        if isinstance(policy, dict) and policy.keys() == {"dead_letter"}:
+            policy = dead_letter(connector(policy["dead_letter"]))
+        return {"on_error": policy}
+
+
+_WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
+    "tumbling": (functions.tumbling, ("offset",)),
+    "sliding": (functions.sliding, ("slide", "offset")),
+    "session": (functions.session, ()),
+}
+
+
+def window(item: Item) -> WindowSpec:
+    """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}` or `{session: 30s}`."""
+    written = mapping(item.options["window"], "window:", "{tumbling: 1m}")
+    kinds = [kind for kind in written if kind in _WINDOWS]
+    if len(kinds) != 1:
+        raise wrong_form(written, "window:", f"exactly one of {', '.join(_WINDOWS)}")
+    build, known = _WINDOWS[kinds[0]]
+    refuse_unknown(written, (kinds[0], *known), f"{kinds[0]} window")
+    if kinds[0] == "sliding" and "slide" not in written:
+        raise wrong_form(written, "window:", "{sliding: size, slide: how often a window starts}")
+    return build(written[kinds[0]], **{key: value for key, value in written.items() if key != kinds[0]})
+
+
+def aggregates(item: Item) -> dict[str, Any]:
+    """`{total: sum(amount), n: count()}`; the names `id` and `emit` are options of the step itself."""
+    written = mapping(item.value, "aggregate:", "{name: sum(column)}")
+    return {name: _aggregate(name, text) for name, text in without(written, ("id", "emit"), "aggregate:").items()}
+
+
+def _aggregate(name: str, text: Any) -> Aggregate:
+    call = _CALL.fullmatch(text) if isinstance(text, str) else None
+    if call is None or call.group(1) not in AGGREGATES:
+        raise wrong_form(text, f"aggregate {name!r}", ", ".join(f"{kind}(...)" for kind in AGGREGATES))
+    return Aggregate(kind=call.group(1), of=call.group(2).strip() or None)
+
+
+def connector(value: Any) -> ConnectorSpec:
+    """`{files: {path: in/}}`, or only the name of a connector that needs no options."""
+    if isinstance(value, str):
+        return ConnectorSpec(value)
+    if not isinstance(value, dict) or len(value) != 1:
+        raise wrong_form(value, "a connector", "{name: {option: value}}")
+    name, options = next(iter(value.items()))
+    return ConnectorSpec(name, {} if options is None else mapping(options, f"connector {name!r}", "{option: value}"))
+
+
+def keys(item: Item) -> list[str]:
+    """`key_by: user` or `key_by: [user, day]`."""
+    written = item.needed("key_by")
+    names = [written] if isinstance(written, str) else written
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise wrong_form(written, "key_by:", "a column or a list of columns")
+    return names
+
+
+def mapping(value: Any, what: str, known: str) -> dict[str, Any]:
+    """A value that must be a mapping."""
+    if not isinstance(value, dict):
+        raise wrong_form(value, what, known)
+    return value
+
+
+def without(named: dict[str, Any], reserved: tuple[str, ...], what: str) -> dict[str, Any]:
+    """Named columns, none of which has the name of an option that the method takes beside them."""
+    for name in reserved:
+        if name in named:
+            msg = f"{what} cannot make a column named {name!r}"
+            raise InvalidStep(
+                msg, code="DECL-009", known="any other name", hint="choose another name; id: names the step"
+            )
+    return named
+
+
+def refuse_unknown(content: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    """Nothing may be written that would be ignored."""
+    for key in content:
+        if key not in known:
+            msg = f"{what} has no key {key!r}"
+            raise InvalidStep(msg, code="DECL-004", found=repr(key), known=known, hint="remove it or use a known key")
+
+
+def refuse_together(item: Item, names: tuple[str, ...], reason: str) -> None:
+    """Some options only mean something with, or without, a window."""
+    for name in names:
+        if name in item.options:
+            msg = f"{name!r} cannot be used in {item.kind} steps {reason}"
+            raise InvalidStep(msg, code="DECL-004", found=repr(name), hint=f"remove {name}:")
+
+
+def wrong_form(found: object, what: str, known: str) -> InvalidStep:
+    """The error for a value that is not written as the format says."""
+    msg = f"{what} is written in another form"
+    return InvalidStep(msg, code="DECL-006", found=repr(found), known=known, hint="see the reference of job files")

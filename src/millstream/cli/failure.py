@@ -1,0 +1,98 @@
+"""How an error reaches the person at the command line: clear lines on stderr, and the exit code that says which kind."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import typer
+
+import millstream
+from millstream.errors import (
+    CheckpointRefused,
+    ExternalFailure,
+    InvalidExpression,
+    InvalidPlan,
+    InvalidSchema,
+    InvalidStep,
+    MillstreamError,
+)
+
+OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+_OURS = f"{Path(millstream.__file__).parent}/"
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+class BadTarget(MillstreamError, ValueError):
+    """A JOB argument that does not lead to a job."""
+
+    code = "CLI-001"
+    domain = "user"
+
+
+def exit_code(error: MillstreamError) -> int:
+    """The exit code of an error; a system that cannot be reached differs from one that failed during a run."""
+    match error:
+        case BadTarget():
+            return USAGE
+        case InvalidStep() | InvalidSchema() | InvalidExpression() | InvalidPlan():
+            return INVALID
+        case CheckpointRefused():
+            return CONFLICT
+        case ExternalFailure() if error.code.startswith("EXT-"):
+            return UNREACHABLE
+        case _:
+            return JOB_FAILED
+
+
+@contextlib.contextmanager
+def reported(*, debug: bool) -> Iterator[None]:
+    """Print errors of the body and leave with their exit code; a traceback only with `debug`."""
+    try:
+        yield
+    except MillstreamError as error:
+        _show(error, debug=debug)
+        raise typer.Exit(exit_code(error)) from error
+    except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if debug:
+            typer.echo(traceback.format_exc(), err=True)
+        typer.echo(f"error: {type(error).__name__}: {error}", err=True)
+        if not debug:
+            typer.echo("  fix: run the command again with --debug to see where", err=True)
+        raise typer.Exit(JOB_FAILED) from error
+
+
+def error_lines(error: MillstreamError) -> list[str]:
+    """An error as lines: what failed, where the user wrote it, what was found, what is known, how to fix it."""
+    place = f"step {error.step!r}: " if error.step else ""
+    named: list[tuple[str, Any]] = [
+        ("at", user_line(error.__traceback__)),
+        ("found", error.found),
+        ("known", error.known),
+        ("fix", error.hint),
+    ]
+    return [f"error [{error.code}] {place}{error.message}", *(f"  {name}: {text}" for name, text in named if text)]
+
+
+def user_line(trace: TracebackType | None) -> str | None:
+    """The innermost line of the user's own code in a traceback."""
+    found = None
+    for frame, line in traceback.walk_tb(trace):
+        path = frame.f_code.co_filename
+        if not path.startswith((_OURS, "<", *_LIBRARIES)):
+            found = f"{path}:{line}: {linecache.getline(path, line).strip()}"
+    return found
+
+
+def _show(error: MillstreamError, *, debug: bool) -> None:
+    if debug:
+        typer.echo("".join(traceback.format_exception(error)), err=True)
+    typer.echo("\n".join(error_lines(error)), err=True)

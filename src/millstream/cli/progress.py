@@ -1,0 +1,118 @@
+"""What `run` prints: a progress line while epochs pass, and a summary at the end; or JSON lines; or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from millstream.model.time import instant_text
+from millstream.runtime.counts import StepCounts
+from millstream.runtime.run import EpochSummary, RunResult
+
+Output = Literal["table", "json", "quiet"]
+
+
+class Report(Protocol):
+    """Is told about every epoch and the end of a run."""
+
+    def epoch(self, summary: EpochSummary) -> None:
+        """Note an epoch that was published."""
+        ...
+
+    def result(self, result: RunResult) -> None:
+        """Note the end of the run."""
+        ...
+
+
+class QuietReport:
+    """Prints nothing; the exit code says how the run ended."""
+
+    def epoch(self, summary: EpochSummary) -> None:
+        """Print nothing."""
+
+    def result(self, result: RunResult) -> None:
+        """Print nothing."""
+
+
+class JsonReport:
+    """One JSON object per epoch, and one for the whole run, each on a line of its own."""
+
+    def epoch(self, summary: EpochSummary) -> None:
+        """Print the epoch."""
+        content = {**dataclasses.asdict(summary), "watermark": instant_text(summary.watermark)}
+        typer.echo(json.dumps({"type": "epoch", **content}))
+
+    def result(self, result: RunResult) -> None:
+        """Print the totals, with the counts of every step."""
+        content: dict[str, Any] = dataclasses.asdict(result)
+        typer.echo(json.dumps({"type": "result", **content, "counts": msgspec.to_builtins(result.counts)}))
+
+
+class TableReport:
+    """A line that changes in place while the job runs, and a table of counts at the end."""
+
+    def __init__(self, console: Console, status: Status | None) -> None:
+        self._console, self._status = console, status
+
+    def epoch(self, summary: EpochSummary) -> None:
+        """Show the newest epoch; only on a terminal."""
+        if self._status is not None:
+            self._status.update(epoch_line(summary))
+
+    def result(self, result: RunResult) -> None:
+        """Print what became of the rows of every step."""
+        self._console.print(headline(result), highlight=False)
+        if result.counts:
+            self._console.print(counts_table(result))
+
+
+@contextlib.contextmanager
+def open_report(job: str, output: Output) -> Iterator[Report]:
+    """The report for an output mode; the progress line is gone when the body is left."""
+    if output == "quiet":
+        yield QuietReport()
+    elif output == "json":
+        yield JsonReport()
+    elif not sys.stdout.isatty():
+        yield TableReport(Console(width=140), None)
+    else:
+        console = Console()
+        with console.status(f"{job}: starting") as status:
+            yield TableReport(console, status)
+
+
+def epoch_line(summary: EpochSummary) -> str:
+    """An epoch in one line: number, rows per second in and out, lag and watermark."""
+    seconds = max(summary.seconds, 1e-3)
+    lag = "-" if summary.lag is None else f"{summary.lag:,}"
+    return (
+        f"epoch {summary.epoch}  in {summary.rows_in / seconds:,.0f} rows/s  out {summary.rows_out / seconds:,.0f} rows/s"
+        f"  lag {lag}  watermark {instant_text(summary.watermark)}"
+    )
+
+
+def headline(result: RunResult) -> str:
+    """The run in one line."""
+    resumed = f", resumed after epoch {result.resumed_from}" if result.resumed_from is not None else ""
+    rows = f"{result.rows_in:,} rows in, {result.rows_out:,} rows out"
+    return f"{result.job}: {result.epochs} epochs, {rows}, {result.seconds:.1f} s{resumed}"
+
+
+def counts_table(result: RunResult) -> Table:
+    """One line per step: `rows_in = passed + filtered + late + skipped + failed`."""
+    table = Table("step", box=None, pad_edge=False)
+    for name in StepCounts.__struct_fields__:
+        table.add_column(name, justify="right")
+    for step, counts in result.counts.items():
+        table.add_row(step, *(f"{getattr(counts, name):,}" for name in StepCounts.__struct_fields__))
+    return table

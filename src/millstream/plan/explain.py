@@ -1,0 +1,136 @@
+"""A compiled job for people: each layer as text or as a Mermaid flowchart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from millstream.errors import InvalidPlan
+from millstream.graph.model import Requirements
+from millstream.graph.render import Group, chain_group, flowchart, job_text, stream_text, vertex_lines
+from millstream.graph.stream_graph import StreamNode
+from millstream.graph.window import duration_text
+from millstream.plan.compile import Layers
+from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.partitioned import PartitionedPlan, PlannedEdge
+
+Layer = Literal["stream", "job", "partitioned", "deployment"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+
+
+def checked_layer(name: str) -> Layer:
+    """A layer by name."""
+    for layer in LAYERS:
+        if name == layer:
+            return layer
+    msg = "unknown layer"
+    raise InvalidPlan(msg, code="PLAN-050", found=repr(name), known=LAYERS, hint="use layer='partitioned'")
+
+
+def explain(layers: Layers, layer: str = "partitioned") -> str:
+    """A layer as text."""
+    return _TEXT[checked_layer(layer)](layers)
+
+
+def mermaid(layers: Layers, layer: str = "partitioned") -> str:
+    """A layer as a Mermaid flowchart: chains and levels are boxes, edges carry their policy."""
+    return flowchart(_DRAWN[checked_layer(layer)](layers))
+
+
+def key_group_ranges(plan: PartitionedPlan) -> list[tuple[int, int]]:
+    """First key group and the one behind the last of each subtask: subtask i of P owns `[i·G/P, (i+1)·G/P)`."""
+    groups, parallelism = plan.key_groups, plan.parallelism
+    return [(i * groups // parallelism, (i + 1) * groups // parallelism) for i in range(parallelism)]
+
+
+def partitioned_text(plan: PartitionedPlan) -> str:
+    """Levels, subtasks, key groups, edges and fingerprint of a plan."""
+    ranges = ", ".join(f"{i}: {first}-{end - 1}" for i, (first, end) in enumerate(key_group_ranges(plan)))
+    facts = [
+        ("guarantee", plan.graph.requirements.guarantee.value),
+        ("parallelism", f"{plan.parallelism} subtasks at every level above 0; level 0 has one task for each split"),
+        ("key groups", f"{plan.key_groups}; by subtask {ranges}"),
+        ("shuffles", str(plan.depth)),
+        ("acknowledge", _acknowledged(plan)),
+        ("fingerprint", plan.fingerprint.whole),
+    ]
+    lines = [f"PartitionedPlan of job {plan.graph.name!r}: {plan.depth + 1} levels", *_table(facts)]
+    for level in range(plan.depth + 1):
+        lines += ["", f"level {level}"]
+        for planned in plan.at_level(level):
+            edges = plan.graph.into(planned.vertex.id)
+            lines += [f"  {line}" for line in vertex_lines(planned.vertex, edges)]
+    lines += ["", "edges", *(f"  {_edge(edge)}" for edge in plan.edges)] if plan.edges else []
+    return "\n".join(lines)
+
+
+def deployment_text(plan: DeploymentPlan) -> str:
+    """The surroundings of a plan: engine, state, checkpoint, credits and memory."""
+    memory = plan.memory
+    facts = [
+        ("master", plan.master),
+        ("state", plan.state_backend),
+        ("checkpoint", plan.checkpoint or "none: a run starts afresh and cannot be resumed"),
+        ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
+        ("epochs", _interval(plan.plan.graph.requirements)),
+        *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
+        ("memory", f"batches of {memory.batch_rows} rows, payloads of {_size(memory.payload_bytes)}"),
+        ("", f"state pages of {_size(memory.page_bytes)}, driver {memory.driver_mb} MiB"),
+        *(("conf", f"{key}={value}") for key, value in plan.confs),
+        ("fingerprint", plan.plan.fingerprint.whole),
+    ]
+    shape = f"{plan.plan.depth + 1} levels, parallelism {plan.plan.parallelism}"
+    return "\n".join([f"DeploymentPlan of job {plan.name!r}: {shape}", *_table(facts)])
+
+
+def _table(facts: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<13}{text}" for name, text in facts]
+
+
+def _acknowledged(plan: PartitionedPlan) -> str:
+    """The acknowledgement set, level by level; `PartitionedPlan.acknowledgements` lists every task."""
+    levels = [f"level {level}: subtasks 0-{plan.parallelism - 1}" for level in range(1, plan.depth + 1)]
+    return "; ".join(["level 0: every split", *levels])
+
+
+def _edge(planned: PlannedEdge) -> str:
+    edge = planned.edge
+    way = "inside the task" if planned.is_local else f"level {planned.from_level} → {planned.to_level}"
+    return f"port {planned.port}: {edge.source_step}.{edge.output} → {edge.target}, {edge.policy}, {way}"
+
+
+def _interval(requirements: Requirements) -> str:
+    return f"every {duration_text(requirements.epoch_interval)}, at most {requirements.rows_per_epoch} rows"
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+def _levels(plan: PartitionedPlan) -> tuple[Group, ...]:
+    return tuple(
+        Group(
+            label=f"level {level}, {plan.parallelism} subtasks" if level else "level 0, one task for each split",
+            members=tuple(chain_group(planned.vertex) for planned in plan.at_level(level)),
+        )
+        for level in range(plan.depth + 1)
+    )
+
+
+def _deployed(plan: DeploymentPlan) -> Group:
+    label = f"{plan.name} on {plan.master}, {plan.state_backend} state, checkpoint {plan.checkpoint or 'none'}"
+    return Group(label=label, members=_levels(plan.plan))
+
+
+_TEXT: dict[Layer, Callable[[Layers], str]] = {
+    "stream": lambda layers: stream_text(layers.stream),
+    "job": lambda layers: job_text(layers.job),
+    "partitioned": lambda layers: partitioned_text(layers.partitioned),
+    "deployment": lambda layers: deployment_text(layers.deployment),
+}
+_DRAWN: dict[Layer, Callable[[Layers], Sequence[StreamNode | Group]]] = {
+    "stream": lambda layers: layers.stream.nodes,
+    "job": lambda layers: tuple(chain_group(vertex) for vertex in layers.job.vertices),
+    "partitioned": lambda layers: _levels(layers.partitioned),
+    "deployment": lambda layers: (_deployed(layers.deployment),),
+}

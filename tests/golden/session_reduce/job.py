@@ -1,0 +1,17 @@
+"""A reduction per session."""
+
+import millstream as ms
+
+ORDER_KEY = {"out": ["user"]}
+
+
+def add(held, row):
+    return {"user": row["user"], "amount": held["amount"] + row["amount"], "at": max(held["at"], row["at"])}
+
+
+def job():
+    job = ms.Job("session-reduce")
+    rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="5m")
+    result = rows.key_by("user").window(ms.session("10s")).reduce(add, id="w")
+    result.sink("out", ms.collect("out"))
+    return job

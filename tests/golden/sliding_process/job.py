@@ -1,0 +1,18 @@
+"""A window function over windows that overlap."""
+
+import millstream as ms
+
+ORDER_KEY = {"out": ["user"]}
+
+
+def listed(key, window, rows):
+    amounts = [row["amount"] for row in rows]
+    yield {"user": key["user"], "start": window.start, "end": window.end, "amounts": amounts}
+
+
+def job():
+    job = ms.Job("sliding-process")
+    rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="5m")
+    result = rows.key_by("user").window(ms.sliding("40s", "20s")).process(listed, schema="user string, start long, end long, amounts array<long>", id="w")
+    result.sink("out", ms.collect("out"))
+    return job

@@ -1,0 +1,127 @@
+"""Every case gives its rows however it is run: straight, cut into epochs, crashed and restarted; on both engines."""
+
+import pytest
+
+import millstream as ms
+from millstream.checkpoint import failpoint
+from millstream.connectors.memory.spec import MARK
+from millstream.errors import MillstreamError
+from millstream.testing import ABORT, JobOutput, run_job
+from tests.golden.cases import Case, check, load_cases
+from tests.golden.combine import combined, combined_scripts, output_of, partitions, smallest
+
+CASES = load_cases()
+GOOD = [case for case in CASES if case.error is None]
+REFUSED = [case for case in CASES if case.error is not None]
+CRASHES = ("staged", "prepared", "durable", "sink_published", "published")
+GROUPS = {
+    "plain": [case for case in GOOD if not case.has_clock],
+    "clock": [case for case in GOOD if case.has_clock],
+}
+
+
+def named(cases):
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+@named(GOOD)
+def test_straight(case):
+    output = run_job(case.job(), case.scripts(), memory=case.memory)
+    check(case, output.sinks)
+    unbalanced = {step: counts for step, counts in output.counts.items() if not counts.is_balanced}
+    assert not unbalanced
+
+
+@named(GOOD)
+def test_cut_crashed_and_restarted(case, tmp_path, monkeypatch):
+    number = CASES.index(case)
+    place = CRASHES[number % len(CRASHES)]
+    output = crashing(
+        monkeypatch,
+        f"{place}:2:raise",
+        lambda: run_job(
+            case.job(),
+            case.scripts(with_abort),
+            parallelism=3,
+            rows_per_epoch=many(case) or 1 + number % 3,
+            checkpoint=tmp_path,
+            memory=case.memory,
+        ),
+    )
+    check(case, output.sinks)
+
+
+@named(REFUSED)
+def test_refused(case):
+    with pytest.raises(MillstreamError) as caught:
+        run_job(case.job(), case.scripts())
+    assert caught.value.code == case.error
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_combined(group):
+    """The job that Spark runs below gives every case its rows on the local engine too."""
+    check_all(GROUPS[group], run_job(*combined_run(group, pieces=1), memory=smallest(GROUPS[group])))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("group", GROUPS)
+def test_spark_straight(group, spark):
+    output = run_job(
+        *combined_run(group, pieces=1), engine="spark", parallelism=2, memory=smallest(GROUPS[group])
+    )
+    check_all(GROUPS[group], output)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("group", GROUPS)
+def test_spark_cut_crashed_and_restarted(group, spark, tmp_path, monkeypatch):
+    job, inputs = combined_run(group, pieces=3)
+    first = next(iter(inputs))
+    inputs[first] = ms.memory(with_abort(inputs[first].options["rows"]), partition_by=inputs[first].options["partition_by"])
+    memory = smallest(GROUPS[group])
+    output = crashing(
+        monkeypatch,
+        "durable:2:raise",
+        lambda: run_job(job, inputs, engine="spark", parallelism=2, checkpoint=tmp_path, memory=memory),
+    )
+    check_all(GROUPS[group], output)
+    assert output.restarts + len(output.epochs) > 1
+
+
+def combined_run(group, *, pieces):
+    cases = GROUPS[group]
+    columns = partitions(cases)
+    scripts = combined_scripts(cases, pieces=pieces)
+    inputs = {name: ms.memory(script, partition_by=columns.get(name)) for name, script in scripts.items()}
+    return combined(f"golden-{group}", cases), inputs
+
+
+def check_all(cases: list[Case], output: JobOutput) -> None:
+    for case in cases:
+        check(case, output_of(case, output.sinks))
+
+
+def crashing(monkeypatch, where, run):
+    """Run with a crash at a failpoint, then again from the checkpoint."""
+    failpoint.reset()
+    monkeypatch.setenv(failpoint.VARIABLE, where)
+    try:
+        return run()
+    except MillstreamError as problem:
+        assert problem.code == "TEST-FAILPOINT", problem
+    monkeypatch.delenv(failpoint.VARIABLE)
+    return run()
+
+
+def with_abort(script):
+    middle = len(script) // 2
+    return [*script[:middle], dict(ABORT()), *script[middle:]]
+
+
+def many(case):
+    """Scripts with many rows are cut coarsely, so that they take a few epochs."""
+    rows = max((sum(MARK not in row for row in script) for script in case.inputs.values()), default=0)
+    return rows // 5 if rows > 50 else None
