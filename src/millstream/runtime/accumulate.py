@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from millstream.graph.aggregate import AGGREGATES, Aggregate
 from millstream.graph.expression import Expression
 from millstream.model.schema import HIDDEN, Field, Schema
+from millstream.runtime.batch import TIME
 from millstream.runtime.expressions import Projection
 from millstream.runtime.python_types import python_type, tuple_of
 
@@ -23,7 +24,8 @@ class Accumulators:
     """The aggregates of one step over Arrow tables.
 
     Rows are first combined into partial results (on the sending side), partial results are merged with those in state,
-    and merged ones become output columns. Combining keeps the order of rows, for `first` and `last`.
+    and merged ones become output columns. Combining keeps the order of rows, for `first` and `last`. With `keeps_time` the
+    newest event time of a group is kept beside its results.
     """
 
     def __init__(
@@ -31,6 +33,8 @@ class Accumulators:
         aggregates: Sequence[tuple[str, Aggregate]],
         expressions: Sequence[tuple[str, Expression]],
         outputs: Sequence[Field],
+        *,
+        keeps_time: bool = False,
     ) -> None:
         self._inputs = Projection([(f"{_INPUT}{name}", expression) for name, expression in expressions])
         self._outputs = list(outputs)
@@ -48,6 +52,9 @@ class Accumulators:
                 self._parts.append((part, f"{_INPUT}{name}" if of is not None else "", combine, kind))
                 self._merges.append((part, merge))
             self._parts_of.append(names)
+        if keeps_time:
+            self._parts.append((TIME, TIME, "max", pa.int64()))
+            self._merges.append((TIME, "max"))
 
     @property
     def part_fields(self) -> list[pa.Field]:

@@ -8,7 +8,7 @@ from millstream.graph.step import MAIN, KeyedAggregate
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.runtime.accumulate import Accumulators
-from millstream.runtime.batch import Batch
+from millstream.runtime.batch import TIME, from_table
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn
@@ -23,7 +23,9 @@ def accumulators_of(node: StreamNode) -> Accumulators:
     operation = node.operation
     aggregates = operation.aggregates  # type: ignore[union-attr]
     schema = node.outputs[MAIN]
-    return Accumulators(aggregates, node.expressions, [schema[name] for name, _ in aggregates])
+    keeps_time = isinstance(operation, KeyedAggregate) and bool(node.event_time)
+    outputs = [schema[name] for name, _ in aggregates]
+    return Accumulators(aggregates, node.expressions, outputs, keeps_time=keeps_time)
 
 
 class AggregateOperator:
@@ -67,14 +69,15 @@ class AggregateOperator:
         return merged.drop_columns([_NEW])
 
     def _emit(self, merged: pa.Table, turn: Turn, phase: int) -> None:
+        """Results carry the newest event time of their rows, as the row that changed them would."""
         columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
         schema = self._node.outputs[MAIN].arrow
-        rows = pa.table(
-            columns, schema=pa.schema([pa.field(n, c.type) for n, c in zip(schema.names, columns, strict=True)])
-        )
+        rows = pa.table(columns, names=schema.names).cast(schema)
         turn.hands.count(self._node.id).rows_out += rows.num_rows
-        for batch in rows.cast(schema).combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
-            turn.emit(MAIN, Batch(batch), phase)
+        if TIME in merged.schema.names:
+            rows = rows.append_column(TIME, merged.column(TIME))
+        for start in range(0, rows.num_rows, _EMIT_ROWS):
+            turn.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), phase)
 
 
 def _marked(table: pa.Table, *, new: bool) -> pa.Table:

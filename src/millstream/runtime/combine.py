@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millstream.model.schema import HIDDEN
 from millstream.runtime.accumulate import Accumulators
-from millstream.runtime.batch import Batch
+from millstream.runtime.batch import TIME, Batch
 from millstream.runtime.codecs import batch_to_ipc
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.exchange import AFTER, BEFORE, Outbox, Target, by_key, split_by
@@ -53,6 +53,7 @@ class CombiningSender:
             return
         columns = [(key, batch.rows.column(key)) for key in self._keys]
         columns += [(BIN, bins)] if bins is not None else []
+        columns += [(TIME, batch.times)] if batch.times is not None and bins is None else []
         columns += self._accumulators.inputs(batch.rows)
         self._rows[phase].append(pa.table([array for _, array in columns], names=[name for name, _ in columns]))
         self._held += batch.num_rows

@@ -157,7 +157,7 @@ class SinkCommitter(Protocol):
         ...
 
     def recover(self, durable: Epoch | None) -> None:
-        """On start: drop staged output of epochs after `durable` (all of it when `None`)."""
+        """On start, once `durable` is published: drop what was staged and will never be published."""
         ...
 
     def close(self) -> None:

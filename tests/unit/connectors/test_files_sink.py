@@ -143,10 +143,13 @@ def test_abort_and_discard_delete_files(tmp_path):
     assert data_files(tmp_path) == []
 
 
-def test_recover_sweeps_only_its_own_unpublished_epochs(tmp_path):
+def test_recover_sweeps_only_its_own_unpublished_files(tmp_path):
     sink, other = Sink(tmp_path), Sink(tmp_path, job="other")
     sink.published(rows(1), epoch=1)
-    sink.staged(rows(2), epoch=2)  # durable, not yet published
+    sink.published(rows(2), epoch=2)
+    failed = sink.writer(epoch=2, attempt="failed")
+    failed.write(rows_to_batch(rows(2), SCHEMA))
+    failed.finish()
     sink.staged(rows(3), epoch=3)
     unfinished = sink.writer(epoch=4)
     unfinished.write(rows_to_batch(rows(4), SCHEMA))
@@ -155,7 +158,7 @@ def test_recover_sweeps_only_its_own_unpublished_epochs(tmp_path):
     before = set(data_files(tmp_path))
     Sink(tmp_path).committer.recover(2)
     gone = before - set(data_files(tmp_path))
-    assert sorted(name[:13] for name in gone) == ["part-00000003", "part-00000004"]
+    assert sorted(name[:13] for name in gone) == ["part-00000002", "part-00000003", "part-00000004"]
     assert len(before) - len(gone) == 3
     assert not list(tmp_path.rglob(".*left"))
     unfinished.abort()

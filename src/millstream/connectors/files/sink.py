@@ -113,16 +113,17 @@ class FilesCommitter:
             for file in message["files"]:
                 (self._root / file["path"]).unlink(missing_ok=True)
 
-    def recover(self, durable: Epoch | None) -> None:
-        """Create the directory, and delete this sink's files of epochs after `durable` that are in no list."""
+    def recover(self, durable: Epoch | None) -> None:  # noqa: ARG002
+        """Create the directory, and delete this sink's files that are in no list.
+
+        Whatever is durable has been published before, so they are the leftovers of failed attempts and lost epochs.
+        """
         make_directory(self._root / LISTS)
         mine = _tag(self._context)
         leftovers = [
             path
             for path in self._root.rglob("part-*")
-            if (found := _NAME.fullmatch(path.name)) is not None
-            and found[2] == mine
-            and (durable is None or int(found[1]) > durable)
+            if (found := _NAME.fullmatch(path.name)) is not None and found[2] == mine
         ]
         if leftovers:
             listed = {self._root / file.path for each in PublishedLists(self._root).new() for file in each.published()}
