@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
+from tests.golden.cases import Case, Row, cut
+
 import millstream as ms
 from millstream.connectors.memory.spec import MARK
 from millstream.graph.model import StreamModel
@@ -11,7 +13,6 @@ from millstream.graph.step import Step
 from millstream.model.ids import StepId
 from millstream.plan.deployment import MemoryBudget
 from millstream.testing import ADVANCE_CLOCK
-from tests.golden.cases import Case, Row, cut
 
 
 def combined(name: str, cases: Sequence[Case]) -> ms.Job:
@@ -62,7 +63,10 @@ def in_step(scripts: dict[str, list[Row]]) -> dict[str, list[Row]]:
     longest = max(advances.values(), key=len, default=[])
     for name, moved in advances.items():
         assert moved == longest[: len(moved)], f"{name} moves the clock by {moved}, others by {longest}"
-    epochs = [max(_epochs(parts[number]) for parts in pieces.values() if number < len(parts) - 1) for number in range(len(longest))]
+    epochs = [
+        max(_epochs(parts[number]) for parts in pieces.values() if number < len(parts) - 1)
+        for number in range(len(longest))
+    ]
     return {name: _filled(parts, epochs) for name, parts in pieces.items()}
 
 
@@ -77,7 +81,9 @@ def _by_clock(script: list[Row]) -> list[list[Row]]:
 
 def _epochs(part: list[Row]) -> int:
     """A mark is an epoch, and so is a run of rows."""
-    return sum(len(list(group)) if is_mark else 1 for is_mark, group in itertools.groupby(part, lambda row: MARK in row))
+    return sum(
+        len(list(group)) if is_mark else 1 for is_mark, group in itertools.groupby(part, lambda row: MARK in row)
+    )
 
 
 def _filled(parts: list[list[Row]], epochs: list[int]) -> list[Row]:

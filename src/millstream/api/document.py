@@ -13,7 +13,7 @@ from typing import Any
 from millstream.errors import InvalidPlan, MillstreamError
 
 _DEEPEST = 64
-_LARGEST = 5_000_000
+_LARGEST = 1_000_000
 """Values in a file with its aliases written out; a small file can stand for an endless one."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -158,7 +159,7 @@ class MapState(_State, Generic[K, V]):
 
 def type_text(kind: Any) -> str:
     """A type as stable text, for fingerprints."""
-    return getattr(kind, "__qualname__", None) or str(kind)
+    return kind.__qualname__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
 
 
 def states_of(function: object) -> dict[str, _State]:

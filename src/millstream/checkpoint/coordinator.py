@@ -50,6 +50,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     guarantee: str
     fingerprint: Fingerprint
+    parallelism: int
 
 
 class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +147,7 @@ class EpochCoordinator:
             guarantee=self._identity.guarantee,
             fingerprint=self._identity.fingerprint.whole,
             fingerprint_steps=self._identity.fingerprint.steps,
+            parallelism=self._identity.parallelism,
             digest=staged.digest,
             plan=staged.plan,
             planner=staged.planner,
@@ -164,12 +166,30 @@ class EpochCoordinator:
                 known=self._identity.job,
                 hint="use another checkpoint directory",
             )
+        if newest.lineage != self._identity.lineage:
+            msg = "the manifests of the checkpoint belong to another lineage"
+            raise CheckpointRefused(
+                msg,
+                code="CKPT-007",
+                found=newest.lineage,
+                known=self._identity.lineage,
+                hint="restore lineage.json, or start in a new checkpoint directory",
+            )
         stored = Fingerprint(whole=newest.fingerprint, steps=newest.fingerprint_steps)
         changes = self._identity.fingerprint.changes(stored)
         if changes:
             msg = "the job changed since the checkpoint was written: " + "; ".join(changes)
             raise CheckpointRefused(
                 msg, code="CKPT-006", hint="undo the change, or start in a new checkpoint directory"
+            )
+        if newest.parallelism != self._identity.parallelism:
+            msg = "the checkpoint was written with another parallelism"
+            raise CheckpointRefused(
+                msg,
+                code="CKPT-008",
+                found=newest.parallelism,
+                known=self._identity.parallelism,
+                hint=f"set parallelism={newest.parallelism}, or start in a new checkpoint directory",
             )
 
     def _read(self, name: str) -> EpochManifest:

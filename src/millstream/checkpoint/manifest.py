@@ -23,6 +23,8 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     fingerprint: str
     fingerprint_steps: dict[str, str]
+    parallelism: int
+    """Subtasks of every keyed step: state is kept per subtask."""
     digest: str
     """Hash of the epoch plan: which rows this epoch holds."""
     plan: dict[str, Any]
@@ -44,7 +46,7 @@ def manifest_name(epoch: int) -> str:
 
 def encode_manifest(manifest: EpochManifest) -> bytes:
     """Canonical JSON with format and checksum."""
-    content = msgspec.to_builtins(manifest)
+    content = msgspec.to_builtins(manifest, str_keys=True)
     body = _canonical(content)
     return _canonical({"format": FORMAT, "checksum": hashlib.sha256(body).hexdigest(), "manifest": content})
 

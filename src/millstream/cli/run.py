@@ -44,9 +44,10 @@ def run(
         layers = compile_job(model_of(load(job), parallelism), deployment)
         # By name: the engine brings pyspark along, which no other command needs.
         engine: Any = importlib.import_module("millstream.local.run" if local else "millstream.driver.run")
+        options = {} if local else {"debug": debug}
         try:
             with open_report(layers.model.name, output) as report:
-                result = engine.run(layers.deployment, listener=report.epoch)
+                result = engine.run(layers.deployment, listener=report.epoch, **options)
         except KeyboardInterrupt:
             typer.echo(_how_to_resume(checkpoint), err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -20,6 +20,12 @@ PartitionKind = Literal["forward", "hash", "rebalance"]
 MAIN, LATE, DEAD = "main", "late", "dead"
 
 
+def _refuse_negative(name: str, found: int) -> None:
+    if found < 0:
+        msg = f"{name} is below zero"
+        raise InvalidStep(msg, code="STEP-023", found=f"{found} ms", hint=f"correct {name}=")
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepInput:
     """Where a step's rows come from, and how they are partitioned on the way."""
@@ -55,6 +61,9 @@ class EventTime:
     column: str
     max_delay: int = 0
     idle_after: int | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_negative("max_delay", self.max_delay)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +157,9 @@ class Window:
     reduce: FunctionRef | None = None
     process: FunctionRef | None = None
     schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_negative("allowed_lateness", self.lateness)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

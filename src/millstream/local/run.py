@@ -8,12 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.checkpoint.stores.local import sync_directory, write_synced
+from millstream.errors import CheckpointRefused
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER, Cell
 from millstream.runtime.planner import Clock
+from millstream.runtime.program import LevelProgram
 from millstream.runtime.run import Listener, Run, RunResult
-from millstream.runtime.task import LevelProgram, run_source_task, run_subtask
+from millstream.runtime.task import run_source_task, run_subtask
 
 _IDLE_SECONDS = 0.05
 _KEPT = 2
@@ -107,13 +110,22 @@ class _LocalLoop:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / ".state"
-        temporary.write_bytes(msgspec.msgpack.encode(self._state))
+        write_synced(temporary, msgspec.msgpack.encode(self._state))
         temporary.replace(self._path(epoch))
+        sync_directory(self._folder)
         self._path(epoch - _KEPT).unlink(missing_ok=True)
 
     def _restored(self, epoch: int) -> State:
         assert self._folder is not None, "only a checkpoint directory can be resumed"
-        return msgspec.msgpack.decode(self._path(epoch).read_bytes(), type=State)
+        try:
+            return msgspec.msgpack.decode(self._path(epoch).read_bytes(), type=State)
+        except (FileNotFoundError, msgspec.DecodeError) as problem:
+            msg = f"the state of epoch {epoch} cannot be read: {problem}"
+            raise CheckpointRefused(
+                msg,
+                code="CKPT-009",
+                hint="resume with the engine that wrote it, or start in a new checkpoint directory",
+            ) from problem
 
     def _path(self, epoch: int) -> Path:
         assert self._folder is not None, "only checkpoint directories hold state files"

@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.errors import InvalidSchema
-from millstream.model.types import canonical, parse_type, type_name
+from millstream.model.types import canonical, parse_type, quoted, type_name, unquoted
 
 HIDDEN = "__ms_"
 """Prefix of columns the runtime adds; refused in user schemas."""
 
-_COLUMN = re.compile(r"(?:`([^`]+)`|([^\s:`]+))\s*[\s:]\s*(\S.*)", re.DOTALL)
+_COLUMN = re.compile(r"(`(?:[^`]|``)+`|[^\s:`]+)\s*[\s:]\s*(\S.*)", re.DOTALL)
+_NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 _PYTHON: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -94,15 +95,11 @@ class Schema:
     @property
     def ddl(self) -> str:
         """Canonical DDL text; `schema_of` reads it back to an equal schema."""
-        return ", ".join(f"{_quoted(f.name)} {f.type_name}" + ("" if f.nullable else " not null") for f in self.fields)
+        return ", ".join(f"{quoted(f.name)} {f.type_name}" + ("" if f.nullable else " not null") for f in self.fields)
 
     def select(self, names: Iterable[str]) -> Schema:
         """The named columns, in the order given."""
         return Schema(tuple(self[name] for name in names))
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"\w+", name) else f"`{name}`"
 
 
 SchemaLike = Any
@@ -134,9 +131,15 @@ def is_schema_class(value: object) -> bool:
 def _from_class(value: type) -> Schema:
     if not is_schema_class(value):
         raise _not_a_schema(value)
-    hints = typing.get_type_hints(value)
-    names = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else list(hints)
-    return Schema(tuple(_field(name, hints[name]) for name in names if name in hints))
+    hints = typing.get_type_hints(value, include_extras=True)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        # A pydantic model has hints for its own machinery too.
+        names = list(getattr(value, "model_fields", hints))
+    fields = [_field(name, hints[name]) for name in names]
+    optional = getattr(value, "__optional_keys__", ())  # of a TypedDict with total=False
+    return Schema(tuple(dataclasses.replace(f, nullable=f.nullable or f.name in optional) for f in fields))
 
 
 def _field(name: str, kind: Any) -> Field:
@@ -147,7 +150,14 @@ def _field(name: str, kind: Any) -> Field:
 def _without_none(kind: Any) -> tuple[Any, bool]:
     if isinstance(kind, (str, pa.DataType)):
         return kind, True
-    if typing.get_origin(kind) in {typing.Union, types.UnionType}:
+    origin = typing.get_origin(kind)
+    if origin in {typing.Required, typing.NotRequired}:
+        inner, nullable = _without_none(typing.get_args(kind)[0])
+        return inner, nullable or origin is typing.NotRequired
+    if origin is typing.Annotated:
+        base, nullable = _without_none(typing.get_args(kind)[0])
+        return typing.Annotated[(base, *kind.__metadata__)], nullable
+    if origin in {typing.Union, types.UnionType}:
         arms = [arm for arm in typing.get_args(kind) if arm is not type(None)]
         if len(arms) == 1:
             return arms[0], True
@@ -192,15 +202,17 @@ def _from_ddl(text: str) -> Schema:
         column = _COLUMN.fullmatch(part.strip())
         if column is None:
             raise _not_a_schema(text)
-        name, kind = column.group(1) or column.group(2), column.group(3)
-        nullable = not kind.lower().endswith("not null")
-        fields.append(Field(name, parse_type(kind if nullable else kind[: -len("not null")]), nullable))
+        kind, count = _NOT_NULL.subn("", column.group(2))
+        fields.append(Field(unquoted(column.group(1)), parse_type(kind), nullable=not count))
     return Schema(tuple(fields))
 
 
 def _split_top(text: str) -> Iterator[str]:
-    depth, start = 0, 0
+    depth, start, is_quoted = 0, 0, False
     for position, char in enumerate(text):
+        is_quoted ^= char == "`"
+        if is_quoted:
+            continue
         depth += (char in "<(") - (char in ">)")
         if char == "," and depth == 0:
             yield text[start:position]

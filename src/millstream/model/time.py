@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 
 from millstream.errors import InvalidStep
@@ -22,7 +23,7 @@ def duration_ms(value: DurationLike, *, what: str = "duration") -> int:
     """Read `"1m"`, `"500ms"`, `"1h 30m"`, a timedelta, or a number of seconds."""
     if isinstance(value, dt.timedelta):
         return round(value.total_seconds() * 1000)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return round(value * 1000)
     if isinstance(value, str):
         found = _DURATION.findall(value)

@@ -36,7 +36,7 @@ _ALIASES = {
     "timestamp_ltz": "timestamp",
 }
 _NAMES = {arrow: name for name, arrow in _PLAIN.items()}
-_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|\d+|[<>(),:])")
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
 _MAX_PRECISION = 38
 
 
@@ -60,8 +60,18 @@ def type_name(arrow: pa.DataType) -> str:
     if pa.types.is_map(arrow):
         return f"map<{type_name(arrow.key_type)},{type_name(arrow.item_type)}>"
     if pa.types.is_struct(arrow):
-        return "struct<" + ",".join(f"{f.name}:{type_name(f.type)}" for f in arrow) + ">"
+        return "struct<" + ",".join(f"{quoted(f.name)}:{type_name(f.type)}" for f in arrow) + ">"
     return type_name(canonical(arrow))
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in DDL: in backticks unless it is a plain word."""
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(text: str) -> str:
+    """The name that `quoted` wrote."""
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text
 
 
 def canonical(arrow: pa.DataType) -> pa.DataType:
@@ -73,8 +83,8 @@ def canonical(arrow: pa.DataType) -> pa.DataType:
             return kept
     if pa.types.is_timestamp(arrow):
         return _PLAIN["timestamp"] if arrow.tz else _PLAIN["timestamp_ntz"]
-    if pa.types.is_decimal(arrow):
-        return pa.decimal128(min(arrow.precision, _MAX_PRECISION), arrow.scale)
+    if pa.types.is_decimal(arrow) and arrow.precision <= _MAX_PRECISION and 0 <= arrow.scale <= arrow.precision:
+        return pa.decimal128(arrow.precision, arrow.scale)
     if pa.types.is_dictionary(arrow):
         return canonical(arrow.value_type)
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
@@ -154,7 +164,7 @@ def _struct(tokens: list[str], text: str) -> tuple[pa.DataType, list[str]]:
     while True:
         if not tokens:
             raise _unknown(text)
-        name = tokens[0]
+        name = unquoted(tokens[0])
         arrow, tokens = _parse(_after(tokens[1:], ":", text), text)
         fields.append(pa.field(name, arrow))
         if tokens and tokens[0] == ",":

@@ -66,8 +66,12 @@ def _content(node: StreamNode) -> dict[str, Any]:
         content["states"] = [[s.name, s.kind, s.type_text] for s in operation.states]
     if isinstance(operation, (KeyedAggregate, Window)):
         content["aggregates"] = [[name, aggregate.kind] for name, aggregate in operation.aggregates]
+    if isinstance(operation, KeyedAggregate):
+        # Results after every row are kept entry by entry, others as columns.
+        content["kept_as"] = "entries" if operation.emit == "row" else "columns"
     if isinstance(operation, Window):
         content["window"] = dataclasses.asdict(operation.window)
+        content["closed_by"] = next(how for how in ("aggregates", "reduce", "process") if getattr(operation, how))
     return content
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.errors import StepFailed
 from millstream.graph.aggregate import AGGREGATES, Aggregate
 from millstream.graph.expression import Expression
-from millstream.model.schema import HIDDEN, Field, Schema
+from millstream.model.schema import HIDDEN, Field
 from millstream.runtime.batch import TIME
+from millstream.runtime.chain import evaluated
 from millstream.runtime.expressions import Projection
 from millstream.runtime.python_types import python_type, tuple_of
 
 _INPUT, _PART = HIDDEN + "in", HIDDEN + "part"
+_LONGEST = 2**63 - 1
+_EXACT = decimal.Context(prec=76)
 
 
 class Accumulators:
@@ -34,14 +38,18 @@ class Accumulators:
         expressions: Sequence[tuple[str, Expression]],
         outputs: Sequence[Field],
         *,
+        step: str,
         keeps_time: bool = False,
     ) -> None:
+        self._step, self.keeps_time = step, keeps_time
         self._inputs = Projection([(f"{_INPUT}{name}", expression) for name, expression in expressions])
         self._outputs = list(outputs)
         self._parts: list[tuple[str, str, str, pa.DataType]] = []
         self._merges: list[tuple[str, str]] = []
         self._parts_of: list[list[str]] = []
-        types = {name: expression.type for name, expression in expressions}
+        kinds = dict(aggregates)
+        types = {name: _input_type(kinds[name].kind, expression.type) for name, expression in expressions}
+        self._input_types = list(types.values())
         for place, (name, aggregate) in enumerate(aggregates):
             of = types.get(name)
             names = []
@@ -63,12 +71,14 @@ class Accumulators:
 
     def inputs(self, rows: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
         """The values to aggregate, one column per expression."""
-        made = self._inputs.apply(rows)
-        return list(zip(made.schema.names, made.columns, strict=True))
+        made = evaluated(self._step, self._inputs.apply, rows)
+        columns = [column.cast(kind) for column, kind in zip(made.columns, self._input_types, strict=True)]
+        return list(zip(made.schema.names, columns, strict=True))
 
     def combine(self, table: pa.Table, by: list[str]) -> pa.Table:
         """Partial results of rows: one row per group, in the order groups first occur."""
         wanted = [((of, combine) if of else ([], "count_all")) for _, of, combine, _ in self._parts]
+        table = _roomy(table, [of for _, of, combine, _ in self._parts if combine == "sum"])
         made = table.group_by(by, use_threads=False).aggregate(wanted)
         columns = [made.column(f"{of}_{combine}" if of else "count_all") for _, of, combine, _ in self._parts]
         return self._typed(made, by, columns)
@@ -76,6 +86,7 @@ class Accumulators:
     def merge(self, table: pa.Table, by: list[str], extra: list[tuple[str, str]] | None = None) -> pa.Table:
         """Partial results of partial results; `extra` are further (column, function) to keep."""
         extra = extra or []
+        table = _roomy(table, [part for part, merge in self._merges if merge == "sum"])
         made = table.group_by(by, use_threads=False).aggregate([*self._merges, *extra])
         columns = [made.column(f"{part}_{merge}") for part, merge in self._merges]
         merged = self._typed(made, by, columns)
@@ -84,7 +95,10 @@ class Accumulators:
         return merged
 
     def _typed(self, made: pa.Table, by: list[str], columns: list[pa.ChunkedArray]) -> pa.Table:
-        parts = [column.cast(kind) for column, (_, _, _, kind) in zip(columns, self._parts, strict=True)]
+        try:
+            parts = [column.cast(kind) for column, (_, _, _, kind) in zip(columns, self._parts, strict=True)]
+        except pa.ArrowInvalid as problem:
+            raise _overflow(self._step, str(problem)) from problem
         names = by + [name for name, _, _, _ in self._parts]
         return pa.table([*(made.column(key) for key in by), *parts], names=names)
 
@@ -94,6 +108,32 @@ class Accumulators:
             _result([table.column(name) for name in names], field.type)
             for names, field in zip(self._parts_of, self._outputs, strict=True)
         ]
+
+
+def _overflow(step: str, found: str) -> StepFailed:
+    msg = "a sum does not fit its type"
+    return StepFailed(
+        msg, code="RUN-005", step=step, found=found, hint="sum a wider type, as in CAST(x AS decimal(38,0))"
+    )
+
+
+def _input_type(kind: str, of: pa.DataType) -> pa.DataType:
+    """What is aggregated: means of integers add doubles as in Spark; Arrow has no `first` of decimals, but of text."""
+    if kind == "avg" and pa.types.is_integer(of):
+        return pa.float64()
+    return pa.string() if kind in {"first", "last"} and pa.types.is_decimal(of) else of
+
+
+def _roomy(table: pa.Table, summed: list[str]) -> pa.Table:
+    """Arrow's sums of integers wrap around; where one might, it is taken over decimals."""
+    for name in summed:
+        column = table.column(name)
+        if not pa.types.is_integer(column.type):
+            continue
+        bounds = pc.min_max(column).as_py()
+        if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) * table.num_rows > _LONGEST:
+            table = table.set_column(table.schema.get_field_index(name), name, column.cast(pa.decimal128(38, 0)))
+    return table
 
 
 def _part_type(combine: str, of: pa.DataType | None) -> pa.DataType:
@@ -122,10 +162,16 @@ def decimal_mean(total: decimal.Decimal | None, count: int, scale: int) -> decim
 
 # Value by value: an accumulator is `None` until the first non-null value.
 
+
+def _plus(held: Any, value: Any) -> Any:
+    return _EXACT.add(held, value) if type(value) is decimal.Decimal else held + value
+
+
 _ADD: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda held, value: held + value,
-    "min": min,
-    "max": max,
+    "sum": _plus,
+    # As in the vectorised form, NaN counts only where there is nothing else.
+    "min": lambda held, value: value if value < held or held != held else held,  # noqa: PLR0124
+    "max": lambda held, value: value if value > held or held != held else held,  # noqa: PLR0124
     "first": lambda held, _: held,
     "last": lambda _, value: value,
 }
@@ -139,7 +185,10 @@ class ValueAccumulators:
         aggregates: Sequence[tuple[str, Aggregate]],
         expressions: Sequence[tuple[str, Expression]],
         outputs: Sequence[Field],
+        *,
+        step: str,
     ) -> None:
+        self._step = step
         names = [name for name, _ in expressions]
         self.projection = Projection(list(expressions)) if expressions else None
         self._plan = [
@@ -153,7 +202,7 @@ class ValueAccumulators:
         """The values of each row, in the order of the expressions."""
         if self.projection is None:
             return [()] * rows.num_rows
-        made = self.projection.apply(rows)
+        made = evaluated(self._step, self.projection.apply, rows)
         return list(zip(*(column.to_pylist() for column in made.columns), strict=True))
 
     def empty(self) -> list[Any]:
@@ -170,9 +219,10 @@ class ValueAccumulators:
                 state[place] += 1
             elif kind == "avg":
                 total, count = state[place]
-                state[place] = [value if total is None else total + value, count + 1]
+                value = value if type(value) is decimal.Decimal else float(value)
+                state[place] = [value if total is None else _plus(total, value), count + 1]
             else:
-                state[place] = value if state[place] is None else _ADD[kind](state[place], value)
+                state[place] = value if state[place] is None else self._added(kind, state[place], value)
 
     def merge(self, state: list[Any], other: list[Any]) -> None:
         """Add another state, whose rows came later."""
@@ -182,9 +232,15 @@ class ValueAccumulators:
                 state[place] = mine + theirs
             elif kind == "avg":
                 totals = [total for total in (mine[0], theirs[0]) if total is not None]
-                state[place] = [sum(totals[1:], totals[0]) if totals else None, mine[1] + theirs[1]]
+                state[place] = [functools.reduce(_plus, totals) if totals else None, mine[1] + theirs[1]]
             elif theirs is not None:
-                state[place] = theirs if mine is None else _ADD[kind](mine, theirs)
+                state[place] = theirs if mine is None else self._added(kind, mine, theirs)
+
+    def _added(self, kind: str, held: Any, value: Any) -> Any:
+        made = _ADD[kind](held, value)
+        if kind == "sum" and type(made) is int and not -_LONGEST - 1 <= made <= _LONGEST:
+            raise _overflow(self._step, str(made))
+        return made
 
     def results(self, state: list[Any]) -> list[Any]:
         """The output values."""
@@ -203,17 +259,6 @@ def _mean(held: list[Any], kind: pa.DataType) -> Any:
 def _state_type(kind: str, of: pa.DataType | None) -> Any:
     if kind == "count" or of is None:
         return int
-    value = python_type(AGGREGATES["sum" if kind == "avg" else kind].gives(of))
-    return tuple_of(value, int) if kind == "avg" else value
-
-
-def output_fields(schema: Schema, names: Sequence[str]) -> list[Field]:
-    """The output columns of the named aggregates."""
-    return [schema[name] for name in names]
-
-
-def owned(values: pa.ChunkedArray | pa.Array) -> np.ndarray[Any, Any]:
-    """Integers of a column without nulls as numpy."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return np.asarray(values)
+    if kind == "avg":
+        return tuple_of(python_type(AGGREGATES["sum"].gives(_input_type(kind, of))), int)
+    return python_type(AGGREGATES[kind].gives(of))

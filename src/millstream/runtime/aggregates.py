@@ -25,7 +25,7 @@ def accumulators_of(node: StreamNode) -> Accumulators:
     schema = node.outputs[MAIN]
     keeps_time = isinstance(operation, KeyedAggregate) and bool(node.event_time)
     outputs = [schema[name] for name, _ in aggregates]
-    return Accumulators(aggregates, node.expressions, outputs, keeps_time=keeps_time)
+    return Accumulators(aggregates, node.expressions, outputs, step=node.id, keeps_time=keeps_time)
 
 
 class AggregateOperator:

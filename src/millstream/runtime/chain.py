@@ -1,11 +1,11 @@
-"""Fused chains: the nodes of a vertex run over a batch in one pass. Neighbouring Python steps share one row loop."""
+"""Fused chains: the nodes of a vertex run over a batch in one pass. Neighbouring Python steps share their rows."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +101,7 @@ def _passed(counts: StepCounts, rows: int) -> None:
 
 def _filter_stage(step: str, predicate: Predicate) -> Stage:
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        kept = batch.filter(_evaluated(step, predicate.mask, batch.rows))
+        kept = batch.filter(evaluated(step, predicate.mask, batch.rows))
         counts = hands.count(step)
         counts.rows_in += batch.num_rows
         counts.passed += kept.num_rows
@@ -115,12 +115,13 @@ def _filter_stage(step: str, predicate: Predicate) -> Stage:
 def _project_stage(step: str, projection: Projection) -> Stage:
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
         _passed(hands.count(step), batch.num_rows)
-        return (Batch(_evaluated(step, projection.apply, batch.rows), batch.times),)
+        return (Batch(evaluated(step, projection.apply, batch.rows), batch.times),)
 
     return stage
 
 
-def _evaluated(step: str, evaluate: Callable[[pa.RecordBatch], Any], rows: pa.RecordBatch) -> Any:
+def evaluated(step: str, evaluate: Callable[[pa.RecordBatch], Any], rows: pa.RecordBatch) -> Any:
+    """Run an expression; its failure names the step."""
     try:
         return evaluate(rows)
     except MillstreamError as problem:
@@ -185,41 +186,62 @@ def _checked_batch(step: str, made: Any, schema: pa.Schema, rows: int) -> pa.Rec
         ) from wrong
 
 
-Numbered = Iterable[tuple[int, Any]]
-"""Rows with the place of the batch row they stem from, so that event times follow them."""
+Refuse = Callable[[Any, Exception], None]
+"""Takes a bad row and what is wrong with it."""
+_CHUNK = 4096
+"""Rows that pass all Python steps of a stage before the next ones do: few enough to stay in the processor's cache."""
+
+
+class Passed(NamedTuple):
+    """What a Python step made of some rows."""
+
+    rows: list[Any]
+    places: Sequence[int]
+    """The place of the batch row that each row stems from, so that event times follow them."""
+    passed: int
+    """How many of the given rows were neither refused nor filtered."""
+    filtered: int = 0
 
 
 def _python_stage(nodes: list[StreamNode]) -> Stage:
-    steps = [node.operation for node in nodes]
-    schema = nodes[-1].outputs["main"]
-
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        rows: Numbered = enumerate(batch_to_rows(batch.rows))
-        hands.count(nodes[0].id).rows_in += batch.num_rows
-        for number, (node, operation) in enumerate(zip(nodes, steps, strict=True)):
-            assert isinstance(operation, PythonMap)
-            following = hands.count(nodes[number + 1].id) if number + 1 < len(nodes) else None
-            bad = hands.bad_records(node.id, operation.on_error)
-            rows = _ROW_LOOPS[operation.shape](rows, operation.function.target, bad, hands.count(node.id), following)
-        last = nodes[-1]
-        return _collected(rows, batch, schema, hands.bad_records(last.id, _on_error(last)), hands.count(last.id))
+        rows = batch_to_rows(batch.rows)
+        made: list[Any] = []
+        places: list[int] = []
+        for start in range(0, len(rows), _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            passed = _through(nodes, Passed(chunk, range(start, start + len(chunk)), len(chunk)), hands)
+            made += passed.rows
+            if batch.times is not None:
+                places += passed.places
+        return _collected(made, places, batch, nodes[-1], hands) if made else ()
 
     return stage
 
 
-def _on_error(node: StreamNode) -> str:
-    assert isinstance(node.operation, PythonMap)
-    return node.operation.on_error
+def _through(nodes: list[StreamNode], rows: Passed, hands: Hands) -> Passed:
+    """Run Python steps one behind the other; the last one counts what it emits when its rows have become a batch."""
+    for node in nodes:
+        operation = node.operation
+        assert isinstance(operation, PythonMap)
+        counts = hands.count(node.id)
+        counts.rows_in += len(rows.rows)
+        bad = hands.bad_records(node.id, operation.on_error)
+        rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, operation.function.target, bad)
+        counts.passed += rows.passed
+        counts.filtered += rows.filtered
+        if node is not nodes[-1]:
+            counts.rows_out += len(rows.rows)
+    return rows
 
 
-def _collected(rows: Numbered, batch: Batch, schema: Schema, bad: BadRecords, counts: StepCounts) -> Iterable[Batch]:
-    numbered = list(rows)
-    if not numbered:
-        return ()
-    places, made = zip(*numbered, strict=True)
-    kept, values = to_batch(made, schema, bad)
-    dropped = len(made) - values.num_rows
-    counts.passed -= dropped
+def _collected(made: list[Any], places: list[int], batch: Batch, last: StreamNode, hands: Hands) -> Iterable[Batch]:
+    assert isinstance(last.operation, PythonMap)
+    bad, counts = hands.bad_records(last.id, last.operation.on_error), hands.count(last.id)
+    is_one_to_one = last.operation.shape != "flat_map"
+    kept, values = to_batch(made, last.outputs["main"], bad.refuse if is_one_to_one else bad.refuse_result)
+    if is_one_to_one:
+        counts.passed -= len(made) - values.num_rows
     counts.rows_out += values.num_rows
     if batch.times is None:
         return (Batch(values),)
@@ -227,7 +249,7 @@ def _collected(rows: Numbered, batch: Batch, schema: Schema, bad: BadRecords, co
     return (Batch(values, batch.times.take(pa.array(chosen if kept is None else chosen[kept]))),)
 
 
-def to_batch(made: Iterable[Any], schema: Schema, bad: BadRecords) -> tuple[list[int] | None, pa.RecordBatch]:
+def to_batch(made: Iterable[Any], schema: Schema, refuse: Refuse) -> tuple[list[int] | None, pa.RecordBatch]:
     """Rows as a batch of the declared schema, and which of them are in it (`None`: all); the rest is refused one by one."""
     rows = [row if type(row) is dict else as_mapping(row) for row in made]
     try:
@@ -239,7 +261,7 @@ def to_batch(made: Iterable[Any], schema: Schema, bad: BadRecords) -> tuple[list
         try:
             rows_to_batch([row], schema)
         except MillstreamError as problem:
-            bad.refuse(row, problem)
+            refuse(row, problem)
         else:
             kept.append(place)
     return kept, rows_to_batch([rows[place] for place in kept], schema)
@@ -258,63 +280,55 @@ def as_mapping(row: Any) -> Mapping[str, Any]:
     return {"(not a row)": row}
 
 
-def _map_rows(
-    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
-) -> Numbered:
+def _map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], Any], bad: BadRecords) -> Passed:
+    made: list[Any] = []
+    refused: set[int] = set()
+    waiting = iter(rows)
+    while len(made) + len(refused) < len(rows):
+        try:
+            for row in waiting:
+                made.append(function(row))
+        except Exception as problem:
+            place = len(made) + len(refused)
+            refused.add(place)
+            bad.refuse(rows[place], problem)
+    if refused:
+        places = [place for number, place in enumerate(places) if number not in refused]
+    return Passed(made, places, len(made))
+
+
+def _flat_map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], Any], bad: BadRecords) -> Passed:
+    made: list[Any] = []
+    stems: list[int] = []
     passed = 0
-    for place, row in rows:
+    for place, row in zip(places, rows, strict=True):
         try:
-            made = function(row)
+            some = list(function(row) or ())
         except Exception as problem:
             bad.refuse(row, problem)
             continue
         passed += 1
-        yield place, made
-    _settle(counts, following, passed, passed)
+        made += some
+        stems += [place] * len(some)
+    return Passed(made, stems, passed)
 
 
-def _flat_map_rows(
-    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
-) -> Numbered:
-    passed = emitted = 0
-    for place, row in rows:
-        try:
-            made = list(function(row) or ())
-        except Exception as problem:
-            bad.refuse(row, problem)
-            continue
-        passed += 1
-        emitted += len(made)
-        for each in made:
-            yield place, each
-    _settle(counts, following, passed, emitted)
-
-
-def _filter_rows(
-    rows: Numbered, function: Callable[[Any], Any], bad: BadRecords, counts: StepCounts, following: StepCounts | None
-) -> Numbered:
-    passed = filtered = 0
-    for place, row in rows:
+def _filter_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], Any], bad: BadRecords) -> Passed:
+    kept: list[Any] = []
+    stems: list[int] = []
+    filtered = 0
+    for place, row in zip(places, rows, strict=True):
         try:
             keep = function(row)
         except Exception as problem:
             bad.refuse(row, problem)
             continue
         if keep:
-            passed += 1
-            yield place, row
+            kept.append(row)
+            stems.append(place)
         else:
             filtered += 1
-    counts.filtered += filtered
-    _settle(counts, following, passed, passed)
-
-
-def _settle(counts: StepCounts, following: StepCounts | None, passed: int, emitted: int) -> None:
-    """The last step of a run counts what it emits when its rows have become a batch."""
-    counts.passed += passed
-    if following is not None:
-        counts.rows_out += emitted
-        following.rows_in += emitted
+    return Passed(kept, stems, len(kept), filtered)
 
 
 _ROW_LOOPS = {"map": _map_rows, "flat_map": _flat_map_rows, "filter_rows": _filter_rows}

@@ -74,24 +74,35 @@ class ColumnPages:
         """Divide key groups whose pages outgrew the limit; a divided group is loaded whole."""
         if not table.num_rows:
             return table
-        row_bytes = max(1, table.nbytes // table.num_rows)
-        groups, pages = self._places(table)
-        numbers, sizes = np.unique(groups << np.int64(32) | pages, return_counts=True)
-        grown = {
-            int(number) >> 32: int(size) * row_bytes
-            for number, size in zip(numbers, sizes, strict=True)
-            if size * row_bytes > self._limit
-        }
-        for group, size in sorted(grown.items()):
+        for group, factor in sorted(self._grown(table).items()):
             whole = [PageId(group, page) for page in range(self._pages.division(group))]
             table = pa.concat_tables([table, self.load(whole)])
-            factor = 1 << (size // self._limit).bit_length()
             division = self._pages.division(group) * factor
             for page in whole:
                 self._pages.write(page, None, Due())
             self._pages.divide(group, division)
             self._held.update(PageId(group, page) for page in range(division))
         return table
+
+    def _grown(self, table: pa.Table) -> dict[int, int]:
+        """Key groups to divide, and into how many times as many pages.
+
+        Rows of one key stay together, so the largest key of a page does not count: dividing would not make it smaller.
+        """
+        rows = max(1, self._limit * table.num_rows // max(1, table.nbytes))
+        groups, pages = self._places(table)
+        packed = groups << np.int64(32) | pages
+        numbers, sizes = np.unique(packed, return_counts=True)
+        if sizes.max() <= rows:
+            return {}
+        _, firsts, of_key = np.unique(self._hashes(table), return_index=True, return_counts=True)
+        largest = np.zeros(len(numbers), np.int64)
+        np.maximum.at(largest, np.searchsorted(numbers, packed[firsts]), of_key)
+        grown: dict[int, int] = {}
+        for place in np.flatnonzero((sizes > rows) & (sizes - largest > rows // 2)).tolist():
+            group, rest = int(numbers[place]) >> 32, int(sizes[place] - largest[place])
+            grown[group] = max(grown.get(group, 0), 2 << (rest // (2 * rows)).bit_length())
+        return grown
 
     def _places(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         hashes = self._hashes(table)

@@ -53,7 +53,9 @@ class CombiningSender:
             return
         columns = [(key, batch.rows.column(key)) for key in self._keys]
         columns += [(BIN, bins)] if bins is not None else []
-        columns += [(TIME, batch.times)] if batch.times is not None and bins is None else []
+        if self._accumulators.keeps_time:
+            # Behind a union some rows may have no event time.
+            columns.append((TIME, pa.nulls(batch.num_rows, pa.int64()) if batch.times is None else batch.times))
         columns += self._accumulators.inputs(batch.rows)
         self._rows[phase].append(pa.table([array for _, array in columns], names=[name for name, _ in columns]))
         self._held += batch.num_rows

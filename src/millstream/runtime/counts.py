@@ -11,6 +11,7 @@ class StepCounts(msgspec.Struct):
     """What became of a step's rows: `rows_in = passed + filtered + late + skipped + failed`.
 
     `rows_out` counts what the step emitted, which differs from `passed` for steps that change the number of rows.
+    `refused` counts rows that such a step made and that do not fit its schema; its error policy decides about them too.
     """
 
     rows_in: int = 0
@@ -20,6 +21,7 @@ class StepCounts(msgspec.Struct):
     skipped: int = 0
     failed: int = 0
     rows_out: int = 0
+    refused: int = 0
 
     def add(self, other: StepCounts) -> None:
         """Add another task's counts."""

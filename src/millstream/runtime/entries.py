@@ -133,7 +133,7 @@ class Entries:
             if changed:
                 content = self._load(page)
                 self._merge(content, changed)
-                if self._write(page, content) > self._limit and len(content.entries) > 1:
+                if self._is_grown(content, self._write(page, content)):
                     grown.add(page.group)
         for group in sorted(grown):
             self._divide(group)
@@ -159,6 +159,10 @@ class Entries:
         self._pages.write(page, encoded, content.first_due())
         return len(encoded)
 
+    def _is_grown(self, content: _Page, size: int) -> bool:
+        """Whether dividing the page helps: a large entry stays as large as it is on a page of its own."""
+        return size > self._limit and size - max(map(_length, content.entries.values())) > self._limit // 2
+
     def _divide(self, group: int) -> None:
         """Double the pages of a key group until the largest fits, moving entries by their hash."""
         whole = _Page({}, {})
@@ -169,11 +173,11 @@ class Entries:
             self._pages.write(page, None, _NEVER)
         pages = self._pages.division(group) * 2
         self._pages.divide(group, pages)
-        sizes = []
+        grown = False
         for number, part in sorted(self._parts(whole, pages).items()):
             self._loaded[PageId(group, number)] = part
-            sizes.append(self._write(PageId(group, number), part))
-        if max(sizes) > self._limit and len(sizes) > 1:
+            grown |= self._is_grown(part, self._write(PageId(group, number), part))
+        if grown:
             self._divide(group)
 
     def _parts(self, whole: _Page, pages: int) -> dict[int, _Page]:
@@ -189,6 +193,10 @@ class Entries:
     def _hashes_of(self, keys: list[bytes]) -> Hashes:
         columns = zip(*(self._key_decoder.decode(key) for key in keys), strict=True)
         return stable_hash([pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=True)])
+
+
+def _length(raw: msgspec.Raw) -> int:
+    return memoryview(raw).nbytes
 
 
 def _is_due(due: Due, event: int, processing: int) -> bool:

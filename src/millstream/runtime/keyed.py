@@ -90,9 +90,9 @@ class RowOutput:
         """Hand on what is held."""
         if not self._rows:
             return
-        kept, batch = to_batch(self._rows, self._schema, self._bad)
+        kept, batch = to_batch(self._rows, self._schema, self._bad.refuse_result)
         times = self._times if kept is None else [self._times[place] for place in kept]
-        has_times = any(time is not None for time in times)
+        has_times = times.count(None) < len(times)
         self._counts.rows_out += batch.num_rows
         self._emit(self._name, Batch(batch, pa.array(times, pa.int64()) if has_times else None), self.phase)
         self._rows, self._times = [], []

@@ -94,9 +94,12 @@ def _double_bits(column: pa.Array) -> Hashes:
 def _decimal_text(column: pa.Array) -> pa.Array:
     """Exact text without trailing zeros, so that 1.50 of decimal(5,2) and 1.5 of decimal(5,1) are one key."""
     text = pc.cast(column, pa.string())
-    if column.type.scale > 0:
-        text = pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
-    return text
+    if column.type.scale == 0:
+        return text
+    # Arrow writes small values with an exponent.
+    if pc.any(pc.match_substring(text, "E")).as_py():
+        text = pa.array([None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string())
+    return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
 
 
 def _bytes_hash(column: pa.Array) -> Hashes:

@@ -129,8 +129,8 @@ class StepPages:
     def flush(self) -> Due:
         """Write the directory if it changed; returns when the first page is due."""
         if self._is_changed:
-            encoded = msgspec.msgpack.encode(_Directory(FORMAT, self._groups))
-            self._store.put(f"{self._step}/directory", encoded)
+            self._groups = {number: group for number, group in self._groups.items() if group.due}
+            self._write_directory()
             self._is_changed = False
         dues = [due for _, due in self]
         return Due(
@@ -138,6 +138,13 @@ class StepPages:
             processing=min((due.processing for due in dues), default=NEVER),
             expiry=min((due.expiry for due in dues), default=NEVER),
         )
+
+    def _write_directory(self) -> None:
+        name = f"{self._step}/directory"
+        if self._groups:
+            self._store.put(name, msgspec.msgpack.encode(_Directory(FORMAT, self._groups)))
+        else:
+            self._store.delete(name)
 
     def _key(self, page: PageId) -> str:
         return f"{self._step}/{page.group}/{page.page}"

@@ -16,7 +16,7 @@ from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.connector import Advance, Split, SplitEnumerator
 from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.task import TaskInput, TaskReport
+from millstream.runtime.messages import TaskInput, TaskReport
 
 Clock = Callable[[], int]
 

@@ -28,12 +28,22 @@ class BadRecords:
 
     def refuse(self, record: Any, problem: Exception | str) -> None:
         """Count a bad record and keep it, or raise what ends the run."""
+        self._keep(record, problem)
+        if self._on_error == "skip":
+            self._counts.skipped += 1
+        else:
+            self._counts.failed += 1
+
+    def refuse_result(self, row: Any, problem: Exception | str) -> None:
+        """The same for one of several rows made from a good record: the record itself has passed."""
+        self._keep(row, problem)
+        self._counts.refused += 1
+
+    def _keep(self, record: Any, problem: Exception | str) -> None:
         if self._on_error == "fail":
             raise failure(self._step, record, problem) from (problem if isinstance(problem, Exception) else None)
         if self._on_error == "skip":
-            self._counts.skipped += 1
             return
-        self._counts.failed += 1
         letter = {"step": self._step, "error": _text(problem), "record": as_text(record), "at": to_datetime(self._now)}
         self._letters.append(letter)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import heapq
-import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.api.state import StateCell, states_of
+from millstream.api.state import StateCell, ValueState, states_of
 from millstream.errors import StepFailed
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import MAIN, Process
@@ -75,18 +75,20 @@ class _Calls:
                 self._run_key(rows[start:end], times[start:end])
 
     def _run_key(self, rows: list[dict[str, Any]], times: list[int | None]) -> None:
-        process, context, main = self._function.process, self._context, self._main
+        process, context, add = self._function.process, self._context, self._main.add
+        passed = 0
         for row, time in zip(rows, times, strict=True):
             context.timestamp = time
             try:
                 made = process(row, context)
                 if made is not None:
                     for each in made:
-                        main.add(each, time)
+                        add(each, time)
             except Exception as problem:
                 self._bad.refuse(row, problem)
             else:
-                self._counts.passed += 1
+                passed += 1
+        self._counts.passed += passed
 
     def advance(self, times: EpochTimes) -> None:
         """Fire event-time timers due at the watermark, then processing-time timers due at the clock."""
@@ -98,23 +100,23 @@ class _Calls:
             output.advance()
 
     def _fire(self, kind: str, until: int) -> None:
-        heap: list[tuple[int, int, Entry]] = []
+        """Call due timers in the order of time, those of one instant in the order of their keys' pages.
+
+        An event-time timer that is set meanwhile and is due already joins them.
+        """
         is_event = kind == "event_timers"
         due = self._entries.due(event=until if is_event else -MAX_TIME, processing=-MAX_TIME if is_event else until)
-        numbers = itertools.count()
+        firing = self._context.firing = _Firing(until)
         for entry in due:
-            heap += [(at, next(numbers), entry) for at in getattr(entry, kind) if at <= until]
-        heapq.heapify(heap)
-        self._context.armed = lambda at, entry: (
-            heapq.heappush(heap, (at, next(numbers), entry)) if (is_event and at <= until) else None
-        )
-        while heap:
-            at, _, entry = heapq.heappop(heap)
-            if at in getattr(entry, kind):
-                getattr(entry, kind).discard(at)
+            for at in getattr(entry, kind):
+                firing.add(at, entry)
+        for at, entry in firing:
+            timers = getattr(entry, kind)
+            if at in timers:
+                timers.discard(at)
                 entry.is_dirty = True
                 self._call_timer(at, entry, at if is_event else None)
-        self._context.armed = None
+        self._context.firing = None
 
     def _sweep(self, now: int) -> None:
         """Drop state whose time to live has passed, so that it does not stay for ever."""
@@ -147,6 +149,25 @@ class _Calls:
             output.flush()
 
 
+class _Firing:
+    """Timers due until an instant, taken in the order of time; more may be added while they are taken."""
+
+    def __init__(self, until: int) -> None:
+        self._until = until
+        self._heap: list[tuple[int, int, Entry]] = []
+        self._added = 0
+
+    def add(self, at: int, entry: Entry) -> None:
+        if at <= self._until:
+            self._added += 1
+            heapq.heappush(self._heap, (at, self._added, entry))
+
+    def __iter__(self) -> Iterator[tuple[int, Entry]]:
+        while self._heap:
+            at, _, entry = heapq.heappop(self._heap)
+            yield at, entry
+
+
 class _Context:
     """What user code sees of the current row; satisfies `api.process.Context`."""
 
@@ -155,7 +176,7 @@ class _Context:
         self.watermark = 0
         self.timestamp: int | None = None
         self.entry: Entry
-        self.armed: Any = None
+        self.firing: _Firing | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -171,8 +192,8 @@ class _Context:
     def event_timer(self, at: int) -> None:
         self.entry.event_timers.add(int(at))
         self.entry.is_dirty = True
-        if self.armed is not None:
-            self.armed(int(at), self.entry)
+        if self.firing is not None:
+            self.firing.add(int(at), self.entry)
 
     def processing_timer(self, at: int) -> None:
         self.entry.processing_timers.add(int(at))
@@ -229,7 +250,11 @@ def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context
     declared = states_of(function)
     for slot, state in enumerate(states):
         cell: StateCell = _Cell(context, slot) if state.ttl is None else _ExpiringCell(context, slot, state.ttl)
-        setattr(bound, state.name, declared[state.name].bound_to(cell))
+        own = declared[state.name].bound_to(cell)
+        if type(own) is ValueState:
+            # The hot path of most functions: the state's two methods are the cell's own.
+            own.__dict__.update(value=cell.load, update=cell.store)
+        setattr(bound, state.name, own)
     return bound
 
 

@@ -66,7 +66,7 @@ class AggregateFold:
         assert isinstance(node.operation, KeyedAggregate)
         self._keys, self._names = node.keys, [name for name, _ in node.operation.aggregates]
         fields = [node.outputs[MAIN][name] for name in self._names]
-        self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields)
+        self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields, step=node.id)
         self.stored_type = tuple_of(*self._values.state_types)
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:

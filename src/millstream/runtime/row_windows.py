@@ -50,7 +50,7 @@ class Contents:
         self.values: ValueAccumulators | None = None
         if node.operation.aggregates:
             fields = [node.outputs[MAIN][name] for name, _ in node.operation.aggregates]
-            self.values = ValueAccumulators(node.operation.aggregates, node.expressions, fields)
+            self.values = ValueAccumulators(node.operation.aggregates, node.expressions, fields, step=node.id)
 
     @property
     def stored_type(self) -> Any:

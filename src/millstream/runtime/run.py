@@ -27,8 +27,8 @@ from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.connector import SinkCommitter, SinkContext, SourceContext, SplitEnumerator, load
 from millstream.runtime.counts import Counts, StepCounts, total
 from millstream.runtime.epoch import EpochPlan, plan_from_json
+from millstream.runtime.messages import TaskReport
 from millstream.runtime.planner import Clock, Planner, PlannerState
-from millstream.runtime.task import TaskReport
 
 _LINEAGE = "lineage.json"
 
@@ -94,6 +94,7 @@ class Run:
             lineage=self.lineage,
             guarantee=plan.graph.requirements.guarantee,
             fingerprint=plan.fingerprint,
+            parallelism=plan.parallelism,
         )
 
     @property
@@ -132,15 +133,15 @@ class Run:
 
     def _acknowledged(self, reports: Sequence[TaskReport]) -> EpochPlan:
         """The epoch's plan, once every task of the acknowledgement set has reported."""
-        here = {f"{report.level}/{report.task}" for report in reports}
+        here = [f"{report.level}/{report.task}" for report in reports]
         first = [report for report in reports if report.level == 0]
         expected = {
             *self.deployment.plan.acknowledgements,
             *(f"0/{task}" for task in range(first[0].tasks if first else 1)),
         }
         plan = next((report.plan for report in first if report.plan is not None), None)
-        if expected - here or plan is None:
-            msg = "an epoch came back without the reports of all its tasks"
+        if sorted(here) != sorted(expected) or plan is None:
+            msg = "an epoch came back without exactly one report of each of its tasks"
             raise ExternalFailure(
                 msg, code="RUN-010", found=sorted(here), known=sorted(expected), hint="start the job again"
             )

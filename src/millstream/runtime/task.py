@@ -18,13 +18,12 @@ from millstream.graph.step import DEAD, LATE, MAIN, Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.ids import Epoch
-from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PlannedEdge
 from millstream.runtime.batch import Batch
-from millstream.runtime.chain import Hands, Stage, build_stages, run_stages
+from millstream.runtime.chain import Hands, run_stages
 from millstream.runtime.combine import CombiningSender
 from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, load, open_reader
-from millstream.runtime.counts import Counts, StepCounts
+from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.exchange import (
     AFTER,
@@ -41,73 +40,11 @@ from millstream.runtime.exchange import (
     round_robin,
     same_subtask,
 )
-from millstream.runtime.keyed import KeyedOperator, Turn
-from millstream.runtime.operators import accumulators_of, combines, keyed_operator, window_binner
-from millstream.runtime.pages import NEVER, PageStore
-
-
-class TaskReport(msgspec.Struct, kw_only=True):
-    """What a task tells the driver about an epoch."""
-
-    level: int
-    task: int
-    tasks: int
-    plan: EpochPlan | None = None
-    counts: Counts = {}
-    newest: dict[str, dict[str, int]] = {}
-    """Per event-time step and partition: the newest event time seen."""
-    sinks: dict[str, Any] = {}
-    """Per sink: its commit message."""
-    event_due: dict[str, int] = {}
-    """Per keyed step: the first event time at which it has something to do."""
-    processing_due: int = NEVER
-
-
-class TaskInput(msgspec.Struct, kw_only=True):
-    """What a level-0 task is given: its number, the epoch's plan and its splits as (source, partition, body)."""
-
-    task: int
-    tasks: int
-    plan: EpochPlan
-    splits: list[tuple[str, str, Any]]
-    lineage: str
-
-
-class LevelProgram:
-    """The compiled vertices of one level; built once per process and used for every epoch."""
-
-    def __init__(self, deployment: DeploymentPlan, level: int) -> None:
-        self.deployment, self.level = deployment, level
-        plan = deployment.plan
-        self.vertices = [planned.vertex for planned in plan.at_level(level)]
-        self.edges = plan.edges
-        self.stages: dict[str, list[Stage]] = {}
-        self.operators: dict[str, KeyedOperator] = {}
-        for vertex in self.vertices:
-            self._compile(vertex)
-
-    def _compile(self, vertex: Vertex) -> None:
-        body = [node for node in vertex.nodes if not isinstance(node.operation, (Source, Sink))]
-        if vertex.is_keyed:
-            memory = self.deployment.memory
-            self.operators[vertex.id] = keyed_operator(
-                body[0], key_groups=self.deployment.plan.key_groups, page_bytes=memory.page_bytes
-            )
-            body = body[1:]
-        self.stages[vertex.id] = build_stages(body)
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing but the driver comes behind this level."""
-        return self.level == self.deployment.plan.depth
-
-    def node(self, step: str) -> StreamNode:
-        """The node of a step, of any level."""
-        for planned in self.deployment.plan.vertices:
-            for node in planned.vertex.nodes:
-                if node.id == step:
-                    return node
-        raise KeyError(step)
+from millstream.runtime.keyed import Turn
+from millstream.runtime.messages import PlanCell, TaskInput, TaskReport
+from millstream.runtime.operators import accumulators_of, combines, window_binner
+from millstream.runtime.pages import PageStore
+from millstream.runtime.program import LevelProgram
 
 
 class _TaskHands(Hands):
@@ -336,13 +273,6 @@ class LevelTask:
 def late_port(port: int) -> int:
     """The port on which senders deliver rows that came too late for a window."""
     return -2 - port
-
-
-class PlanCell(msgspec.Struct, frozen=True):
-    """The body of the cell that tells a subtask its epoch."""
-
-    plan: EpochPlan
-    lineage: str
 
 
 def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:

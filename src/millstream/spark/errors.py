@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from millstream import errors
 from millstream.errors import ExternalFailure, MillstreamError
 
-_MARK = re.compile(r"<<millstream:(\{.*?\})>>", re.DOTALL)
+_MARK = re.compile(r"<<millstream:([A-Za-z0-9+/=]+)>>")
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
@@ -25,7 +26,8 @@ def carried() -> Iterator[None]:
         yield
     except MillstreamError as problem:
         fields = {**problem.fields(), "kind": type(problem).__name__}
-        msg = f"<<millstream:{json.dumps(fields)}>>"
+        # Base64 passes through every kind of quoting on the way.
+        msg = f"<<millstream:{base64.b64encode(json.dumps(fields).encode()).decode()}>>"
         raise WorkerError(msg) from problem
 
 
@@ -36,21 +38,13 @@ def translated(problem: Exception) -> MillstreamError:
     text = str(problem)
     found = _MARK.search(text)
     if found is not None:
-        fields = json.loads(_unescaped(found.group(1)))
+        fields = json.loads(base64.b64decode(found.group(1)))
         kind = getattr(errors, fields.pop("kind"))
         message = fields.pop("message")
         rebuilt: MillstreamError = kind(message, **fields)
         return rebuilt
     python = _PYTHON_ERROR.findall(text)
-    headline = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:300]
+    lines = text.strip().splitlines() or [type(problem).__name__]
+    headline = ": ".join(python[-1]) if python else lines[0][:300]
     msg = f"the Spark query failed: {headline}"
     return ExternalFailure(msg, code="SPARK-001", hint="run again with --debug for Spark's own account of it")
-
-
-def _unescaped(text: str) -> str:
-    """JSON as it was written; the JVM may have passed it on inside a quoted string."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return text.encode().decode("unicode_escape")
-    return text

@@ -14,7 +14,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.exchange import Cell
-from millstream.runtime.task import LevelProgram, TaskInput, run_source_task, run_subtask
+from millstream.runtime.messages import TaskInput
+from millstream.runtime.program import LevelProgram
+from millstream.runtime.task import run_source_task, run_subtask
 from millstream.spark.errors import carried
 from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, CachedPages, MapStatePages
 

@@ -137,12 +137,13 @@ def _replaced(step: Step, inputs: Mapping[str, Script], label: str) -> Step:
 
 def _script(step: StepId, script: Script) -> ConnectorSpec:
     spec = script if isinstance(script, ConnectorSpec) else memory(script)
+    declared = source_declaration(spec, step=step)
+    options = checked_options(declared.options, spec.options, step=step, name=spec.name)
     if spec.name == "memory":
         # An abort mark fails once in a process; a script that is run again fails again.
-        rows = [{**row, "id": uuid.uuid4().hex} if row.get(MARK) == "abort" else row for row in spec.options["rows"]]
-        spec = ConnectorSpec(spec.name, {**spec.options, "rows": rows})
-    declared = source_declaration(spec, step=step)
-    return ConnectorSpec(spec.name, checked_options(declared.options, spec.options, step=step, name=spec.name))
+        rows = [{**row, "id": uuid.uuid4().hex} if row.get(MARK) == "abort" else row for row in options["rows"]]
+        options = {**options, "rows": rows}
+    return ConnectorSpec(spec.name, options)
 
 
 def _collect_name(label: str, sink: str) -> str:

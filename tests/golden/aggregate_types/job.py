@@ -3,7 +3,6 @@
 import millstream as ms
 
 
-
 def job():
     job = ms.Job("aggregate-types")
     rows = job.source("in", ms.memory([]), schema="k string, i int, s string, b boolean, d date")

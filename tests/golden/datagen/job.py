@@ -3,12 +3,13 @@
 import millstream as ms
 
 
-
 def job():
     job = ms.Job("datagen")
     fields = {"n": {"kind": "sequence"}, "at": {"kind": "timestamp", "start": 0, "step": "1s"}}
     rows = job.source("numbers", ms.datagen(fields=fields, rows=60)).event_time("at").with_columns(kind="n % 3")
-    rows.key_by("kind").aggregate(n=ms.count(), total=ms.sum("n"), emit="end", id="kinds").sink("out", ms.collect("out"))
+    rows.key_by("kind").aggregate(n=ms.count(), total=ms.sum("n"), emit="end", id="kinds").sink(
+        "out", ms.collect("out")
+    )
     windows = rows.key_by("kind").window(ms.tumbling("30s")).aggregate(n=ms.count(), first=ms.min("n"), id="w")
     windows.sink("windows", ms.collect("windows"))
     return job

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["day"]}
 
 
@@ -22,5 +21,7 @@ def job():
     rows = job.source("in", ms.memory([]), schema="user string, day date")
     rows.key_by("day").aggregate(n=ms.count(), emit="row", id="days").sink("out", ms.collect("out"))
     rows.select("user", next="date_add(day, 1)", year="year(day)").sink("next", ms.collect("next"))
-    rows.key_by("user").process(Latest, schema="user string, latest date", id="latest").sink("latest-day", ms.collect("latest"))
+    rows.key_by("user").process(Latest, schema="user string, latest date", id="latest").sink(
+        "latest-day", ms.collect("latest")
+    )
     return job

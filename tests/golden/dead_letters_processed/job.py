@@ -3,7 +3,6 @@
 import millstream as ms
 
 
-
 def parse(row):
     return {"n": int(row["text"])}
 
@@ -11,7 +10,9 @@ def parse(row):
 def job():
     job = ms.Job("dead-letters-processed")
     dead = ms.dead_letter(ms.collect("dead"))
-    parsed = job.source("in", ms.memory([]), schema="text string").map(parse, schema="n long", on_error=dead, id="parse")
+    parsed = job.source("in", ms.memory([]), schema="text string").map(
+        parse, schema="n long", on_error=dead, id="parse"
+    )
     parsed.sink("out", ms.collect("out"))
     reasons = parsed.dead.map(lambda row: {"reason": row["error"].split(":")[0]}, schema="reason string")
     reasons.key_by("reason").aggregate(n=ms.count(), emit="end", id="reasons").sink("reason", ms.collect("reason"))

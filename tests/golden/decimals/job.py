@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"running": ["k"], "reduced": ["k"]}
 
 
@@ -14,7 +13,9 @@ def job():
     job = ms.Job("decimals")
     rows = job.source("in", ms.memory([]), schema="k string, d decimal(10,2)")
     keyed = rows.key_by("k")
-    keyed.aggregate(s=ms.sum("d"), m=ms.avg("d"), lo=ms.min("d"), hi=ms.max("d"), emit="end", id="end").sink("out", ms.collect("o"))
+    keyed.aggregate(s=ms.sum("d"), m=ms.avg("d"), lo=ms.min("d"), hi=ms.max("d"), emit="end", id="end").sink(
+        "out", ms.collect("o")
+    )
     keyed.aggregate(s=ms.sum("d"), m=ms.avg("d"), emit="row", id="row").sink("running", ms.collect("r"))
     rows.filter("k = 'a'").key_by("k").reduce(add, id="reduce").sink("reduced", ms.collect("d"))
     rows.key_by("d").aggregate(n=ms.count(), emit="end", id="by-d").sink("keys", ms.collect("k"))

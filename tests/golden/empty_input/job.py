@@ -3,7 +3,6 @@
 import millstream as ms
 
 
-
 def job():
     job = ms.Job("empty-input")
     rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at")

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 PARTITION_BY = {"in": "shard"}
 ORDER_KEY = {"out": ["user"]}
 
@@ -11,7 +10,10 @@ def job():
     job = ms.Job("idle-partition")
     source = job.source("in", ms.memory([]), schema="shard string, user string, at long")
     windows = (
-        source.event_time("at", idle_after="15s").key_by("user").window(ms.tumbling("1m")).aggregate(n=ms.count(), id="w")
+        source.event_time("at", idle_after="15s")
+        .key_by("user")
+        .window(ms.tumbling("1m"))
+        .aggregate(n=ms.count(), id="w")
     )
     windows.sink("out", ms.collect("out"))
     windows.late.sink("late", ms.collect("late"))

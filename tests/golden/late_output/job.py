@@ -14,5 +14,7 @@ def job():
     rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="5m")
     result = rows.key_by("user").window(ms.tumbling("1m")).reduce(add, id="w")
     result.sink("out", ms.collect("out"))
-    result.late.filter("amount > 2").key_by("user").aggregate(n=ms.count(), emit="end", id="count").sink("late", ms.collect("late"))
+    result.late.filter("amount > 2").key_by("user").aggregate(n=ms.count(), emit="end", id="count").sink(
+        "late", ms.collect("late")
+    )
     return job

@@ -3,7 +3,6 @@
 import millstream as ms
 from millstream.plan.deployment import MemoryBudget
 
-
 MEMORY = MemoryBudget(page_bytes=256)
 KEYS = 500
 

@@ -5,7 +5,6 @@ import pyarrow.compute as pc
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 

@@ -4,7 +4,6 @@ import dataclasses
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 

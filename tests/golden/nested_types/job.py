@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["k"], "reduced": ["k"]}
 SCHEMA = "k string, tags array<string>, sizes map<string,long>, place struct<name:string,at:array<double>>"
 
@@ -19,7 +18,11 @@ def job():
     job = ms.Job("nested-types")
     rows = job.source("in", ms.memory([]), schema=SCHEMA)
     rows.map(lambda row: {**row, "tags": (row["tags"] or []) + ["seen"]}, schema=SCHEMA).sink("out", ms.collect("out"))
-    rows.key_by("k").reduce(lambda held, row: {**row, "sizes": held["sizes"] | row["sizes"]}, id="r").sink("reduced", ms.collect("r"))
-    places = rows.key_by("k").process(Joined, schema="k string, places array<struct<name:string,at:array<double>>>", id="p")
+    rows.key_by("k").reduce(lambda held, row: {**row, "sizes": held["sizes"] | row["sizes"]}, id="r").sink(
+        "reduced", ms.collect("r")
+    )
+    places = rows.key_by("k").process(
+        Joined, schema="k string, places array<struct<name:string,at:array<double>>>", id="p"
+    )
     places.sink("places", ms.collect("p"))
     return job

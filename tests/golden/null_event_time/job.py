@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 EXPECT_ERROR = "RUN-001"
 
 

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["k"]}
 SCHEMA = (
     "k byte, s short, i int, l long, f float, d double, b boolean, t string, x binary, day date, at timestamp, "

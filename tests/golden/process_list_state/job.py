@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 
@@ -19,5 +18,7 @@ class Pairs(ms.ProcessFunction):
 def job():
     job = ms.Job("process-list-state")
     rows = job.source("in", ms.memory([]), schema="user string, amount long")
-    rows.key_by("user").process(Pairs, schema="user string, pair array<long>", id="pairs").sink("out", ms.collect("out"))
+    rows.key_by("user").process(Pairs, schema="user string, pair array<long>", id="pairs").sink(
+        "out", ms.collect("out")
+    )
     return job

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 
@@ -18,5 +17,7 @@ class Remind(ms.ProcessFunction):
 def job():
     job = ms.Job("process-processing-timers")
     rows = job.source("in", ms.memory([]), schema="user string, wait long")
-    rows.key_by("user").process(Remind, schema="user string, event string, at long", id="r").sink("out", ms.collect("out"))
+    rows.key_by("user").process(Remind, schema="user string, event string, at long", id="r").sink(
+        "out", ms.collect("out")
+    )
     return job

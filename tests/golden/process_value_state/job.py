@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 
@@ -21,5 +20,7 @@ class Number(ms.ProcessFunction):
 def job():
     job = ms.Job("process-value-state")
     rows = job.source("in", ms.memory([]), schema="user string, amount long")
-    rows.key_by("user").process(Number, schema="user string, amount long, number int", id="n").sink("out", ms.collect("out"))
+    rows.key_by("user").process(Number, schema="user string, amount long, number int", id="n").sink(
+        "out", ms.collect("out")
+    )
     return job

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"total": ["kind"]}
 
 
@@ -11,5 +10,7 @@ def job():
     rows = job.source("in", ms.memory([]), schema="n long").rebalance()
     mapped = rows.map(lambda row: {"kind": row["n"] % 2, "n": row["n"] * 2}, schema="kind long, n long")
     mapped.sink("out", ms.collect("out"))
-    mapped.key_by("kind").aggregate(n=ms.count(), total=ms.sum("n"), emit="end", id="totals").sink("total", ms.collect("t"))
+    mapped.key_by("kind").aggregate(n=ms.count(), total=ms.sum("n"), emit="end", id="totals").sink(
+        "total", ms.collect("t")
+    )
     return job

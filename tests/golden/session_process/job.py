@@ -13,6 +13,10 @@ def listed(key, window, rows):
 def job():
     job = ms.Job("session-process")
     rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="5m")
-    result = rows.key_by("user").window(ms.session("10s")).process(listed, schema="user string, start long, end long, amounts array<long>", id="w")
+    result = (
+        rows.key_by("user")
+        .window(ms.session("10s"))
+        .process(listed, schema="user string, start long, end long, amounts array<long>", id="w")
+    )
     result.sink("out", ms.collect("out"))
     return job

@@ -2,8 +2,6 @@
 
 import millstream as ms
 
-
-
 LAST_BY = {"last": ["user"]}
 
 
@@ -21,6 +19,8 @@ def job():
     job = ms.Job("skewed-keys")
     rows = job.source("in", ms.memory([]), schema="user string, x long")
     rows.key_by("user").aggregate(n=ms.count(), total=ms.sum("x"), emit="end", id="sum").sink("out", ms.collect("out"))
-    reduced = rows.filter("user = 'hot'").key_by("user").reduce(lambda held, row: {**row, "x": held["x"] + row["x"]}, id="r")
+    reduced = (
+        rows.filter("user = 'hot'").key_by("user").reduce(lambda held, row: {**row, "x": held["x"] + row["x"]}, id="r")
+    )
     reduced.sink("last", ms.collect("last"))
     return job

@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["user"]}
 
 
@@ -20,7 +19,7 @@ def job():
     checked = rows.map(lambda row: {**row, "amount": 100 // row["amount"]}, schema=schema, on_error="skip")
     named = checked.filter(lambda row: row["user"].islower(), on_error="skip")
     doubled = named.flat_map(lambda row: [row] if row["amount"] > 1 else 1, schema=schema, on_error="skip")
-    doubled.with_columns(amount="amount * 4").key_by("user").process(Positive, schema=schema, on_error="skip", id="p").sink(
-        "out", ms.collect("out")
-    )
+    doubled.with_columns(amount="amount * 4").key_by("user").process(
+        Positive, schema=schema, on_error="skip", id="p"
+    ).sink("out", ms.collect("out"))
     return job

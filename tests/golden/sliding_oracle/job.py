@@ -4,7 +4,6 @@ import datetime as dt
 
 import millstream as ms
 
-
 MINUTE = 60_000
 START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -39,5 +38,7 @@ def job():
     job = ms.Job("sliding-oracle")
     rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="2h")
     windows = rows.key_by("user").window(ms.sliding("1h", "10m"))
-    windows.aggregate(n=ms.count(), total=ms.sum("amount"), most=ms.max("amount"), id="w").sink("out", ms.collect("out"))
+    windows.aggregate(n=ms.count(), total=ms.sum("amount"), most=ms.max("amount"), id="w").sink(
+        "out", ms.collect("out")
+    )
     return job

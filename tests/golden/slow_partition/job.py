@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 PARTITION_BY = {"in": "shard"}
 ORDER_KEY = {"out": ["user"]}
 

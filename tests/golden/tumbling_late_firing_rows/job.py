@@ -13,7 +13,11 @@ def listed(key, window, rows):
 def job():
     job = ms.Job("tumbling-late-firing-rows")
     rows = job.source("in", ms.memory([]), schema="user string, amount long, at long").event_time("at", max_delay="5m")
-    result = rows.key_by("user").window(ms.tumbling("1m"), allowed_lateness="10s").process(listed, schema="user string, start long, end long, amounts array<long>", id="w")
+    result = (
+        rows.key_by("user")
+        .window(ms.tumbling("1m"), allowed_lateness="10s")
+        .process(listed, schema="user string, start long, end long, amounts array<long>", id="w")
+    )
     result.sink("out", ms.collect("out"))
     result.late.sink("late", ms.collect("late"))
     return job

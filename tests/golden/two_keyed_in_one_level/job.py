@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["label"]}
 
 
@@ -11,6 +10,8 @@ def job():
     rows = job.source("in", ms.memory([]), schema="user string, shop string, amount long")
     users = rows.key_by("user").aggregate(total=ms.sum("amount"), emit="row", id="users")
     shops = rows.key_by("shop").aggregate(total=ms.sum("amount"), emit="row", id="shops")
-    named = users.select("total", label="concat('user ', user)").union(shops.select("total", label="concat('shop ', shop)"))
+    named = users.select("total", label="concat('user ', user)").union(
+        shops.select("total", label="concat('shop ', shop)")
+    )
     named.sink("out", ms.collect("out"))
     return job

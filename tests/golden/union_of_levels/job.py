@@ -2,7 +2,6 @@
 
 import millstream as ms
 
-
 ORDER_KEY = {"out": ["kind", "user"]}
 
 
@@ -13,5 +12,7 @@ def job():
     totals = rows.key_by("user").aggregate(amount=ms.sum("amount"), emit="row", id="totals")
     both = plain.union(totals.select("user", "amount", kind="'total'"))
     both.sink("out", ms.collect("out"))
-    both.key_by("kind").aggregate(n=ms.count(), most=ms.max("amount"), emit="end", id="by-kind").sink("kinds", ms.collect("k"))
+    both.key_by("kind").aggregate(n=ms.count(), most=ms.max("amount"), emit="end", id="by-kind").sink(
+        "kinds", ms.collect("k")
+    )
     return job

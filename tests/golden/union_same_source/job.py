@@ -3,7 +3,6 @@
 import millstream as ms
 
 
-
 def job():
     job = ms.Job("union-same-source")
     rows = job.source("in", ms.memory([]), schema="user string, amount long")

@@ -3,7 +3,6 @@
 import millstream as ms
 
 
-
 def job():
     job = ms.Job("union-two-sources")
     left = job.source("left", ms.memory([]), schema="user string, amount long")

@@ -44,10 +44,16 @@ def windows_job():
         "session": ms.session(GAP / 1000),
     }
     for name, window in kinds.items():
-        result = rows.key_by("key").window(window).aggregate(n=ms.count(), total=ms.sum("value"), most=ms.max("value"), id=f"{name}-w")
+        result = (
+            rows.key_by("key")
+            .window(window)
+            .aggregate(n=ms.count(), total=ms.sum("value"), most=ms.max("value"), id=f"{name}-w")
+        )
         result.sink(name, ms.collect(name))
         result.late.sink(f"{name}-late", ms.collect(name))
-    rows.key_by("key").aggregate(n=ms.count(), total=ms.sum("value"), emit="end", id="totals").sink("end", ms.collect("end"))
+    rows.key_by("key").aggregate(n=ms.count(), total=ms.sum("value"), emit="end", id="totals").sink(
+        "end", ms.collect("end")
+    )
     return job
 
 
@@ -149,7 +155,9 @@ def add(left, right):
 def running_job():
     job = ms.Job("running")
     keyed = job.source("in", ms.memory([]), schema=SCHEMA).key_by("key")
-    keyed.reduce(lambda held, row: {**row, "value": add(held["value"], row["value"])}, id="r").sink("reduced", ms.collect("r"))
+    keyed.reduce(lambda held, row: {**row, "value": add(held["value"], row["value"])}, id="r").sink(
+        "reduced", ms.collect("r")
+    )
     keyed.process(Number, schema="key string, n long", id="p").sink("numbered", ms.collect("n"))
     return job
 
@@ -166,7 +174,9 @@ def by_key(rows):
 def test_bad_records_are_accounted_for(rows, cut):
     output = run_job(failing_job(), {"in": rows}, **cut)
     assert all(counts.is_balanced for counts in output.counts.values()), output.counts
-    assert all(min(counts.passed, counts.skipped, counts.failed) >= 0 for counts in output.counts.values()), output.counts
+    assert all(min(counts.passed, counts.skipped, counts.failed) >= 0 for counts in output.counts.values()), (
+        output.counts
+    )
 
 
 def fussy(row):
@@ -186,7 +196,9 @@ def failing_job():
     rows = job.source("in", ms.memory([]), schema=SCHEMA)
     dead = ms.dead_letter(ms.collect("dead"))
     rows.filter("value is not null").map(fussy, schema=SCHEMA, on_error="skip").sink("mapped", ms.collect("m"))
-    rows.flat_map(lambda row: [fussy(row)] * 2, schema=SCHEMA, on_error=dead, id="flat").sink("flatted", ms.collect("f"))
+    rows.flat_map(lambda row: [fussy(row)] * 2, schema=SCHEMA, on_error=dead, id="flat").sink(
+        "flatted", ms.collect("f")
+    )
     rows.filter(lambda row: row["value"] > 0, on_error="skip").sink("filtered", ms.collect("s"))
     rows.key_by("key").process(Fussy, schema=SCHEMA, on_error=dead, id="fussy").sink("processed", ms.collect("p"))
     return job

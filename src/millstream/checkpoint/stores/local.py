@@ -17,19 +17,18 @@ class LocalStore:
     def create(self, name: str, content: bytes) -> bool:
         """Publish a file under a new name, durably."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sync_directory(path.parent.parent)
         temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}"
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         try:
+            write_synced(temporary, content)
             os.link(temporary, path)
         except FileExistsError:
             return False
         finally:
-            temporary.unlink()
-        _sync_directory(path.parent)
+            temporary.unlink(missing_ok=True)
+        sync_directory(path.parent)
         return True
 
     def read(self, name: str) -> bytes | None:
@@ -52,7 +51,16 @@ class LocalStore:
         (self._root / name).unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk has the names in a directory."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -113,7 +113,7 @@ class FilesCommitter:
             for file in message["files"]:
                 (self._root / file["path"]).unlink(missing_ok=True)
 
-    def recover(self, durable: Epoch | None) -> None:  # noqa: ARG002
+    def recover(self, durable: Epoch | None) -> None:
         """Create the directory, and delete this sink's files that are in no list.
 
         Whatever is durable has been published before, so they are the leftovers of failed attempts and lost epochs.
