@@ -112,7 +112,7 @@ class _Loader:
 
 
 def _source(loader: _Loader, item: Item) -> DataStream:
-    return loader.job.source(item.value, connector(item.needed("from")), **item.given("schema"), **item.on_error())
+    return loader.job.source(item.value, connector(item.needed("from")), **item.given("schema", "credit"), **item.on_error())
 
 
 def _sink(loader: _Loader, item: Item) -> None:
@@ -207,7 +207,7 @@ def _process(loader: _Loader, item: Item) -> DataStream:
 _ANY = ("id", "input", "rebalance")
 _KEYED = ("id", "input", "key_by", "window", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
-    "source": (_source, ("from", "schema", "on_error")),
+    "source": (_source, ("from", "schema", "on_error", "credit")),
     "event_time": (_event_time, (*_ANY, "max_delay", "idle_after")),
     "filter": (_filter, (*_ANY, "on_error")),
     "select": (_select, _ANY),

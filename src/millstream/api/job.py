@@ -66,8 +66,17 @@ class Job:
         *,
         schema: SchemaLike | None = None,
         on_error: OnErrorLike = "fail",
+        credit: int | None = None,
     ) -> DataStream:
-        """Read rows through a connector. `on_error` says what happens to records that cannot be decoded."""
+        """Read rows through a connector.
+
+        Args:
+            name: the step's id.
+            connector: where the rows come from, such as `ms.files("in/")`.
+            schema: the columns; sources that know theirs need none.
+            on_error: what happens to records that cannot be decoded.
+            credit: at most about that many rows of this source per epoch; otherwise sources share `rows_per_epoch`.
+        """
         checked_id = step_id(name)
         connector = _connector(connector, checked_id)
         declared = source_declaration(connector, step=checked_id)
@@ -78,7 +87,10 @@ class Job:
             msg = f"source {name!r} needs a schema"
             raise InvalidStep(msg, code="STEP-061", step=name, hint="pass schema='user string, amount double'")
         operation = Source(
-            connector=ConnectorSpec(connector.name, options), schema=schema_of(schema), on_error=policy(on_error, name)
+            connector=ConnectorSpec(connector.name, options),
+            schema=schema_of(schema),
+            on_error=policy(on_error, name),
+            credit=credit,
         )
         node = self.add(operation, (), given_id=name)
         self.add_dead_letter(node.id, on_error)

@@ -51,6 +51,13 @@ class Source:
     connector: ConnectorSpec
     schema: Schema
     on_error: OnError = "fail"
+    credit: int | None = None
+    """At most about that many rows per epoch; `None` shares the job's rows among its sources."""
+
+    def __post_init__(self) -> None:
+        if self.credit is not None and self.credit < 1:
+            msg = "credit must be above zero"
+            raise InvalidStep(msg, code="STEP-024", found=self.credit, hint="correct credit=")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

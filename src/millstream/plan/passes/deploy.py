@@ -11,19 +11,19 @@ from millstream.plan.partitioned import PartitionedPlan
 def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
     """Share the rows of an epoch among the sources and fix what the engine is told."""
     sources = [
-        (planned.vertex.id, planned.vertex.head.operation)
+        (planned.vertex.id, operation)
         for planned in plan.vertices
-        if isinstance(planned.vertex.head.operation, Source)
+        if isinstance(operation := planned.vertex.head.operation, Source)
     ]
     requirements = plan.graph.requirements
-    credit = max(1, requirements.rows_per_epoch // max(1, len(sources)))
-    is_bounded = all(_is_bounded(operation) for _, operation in sources if isinstance(operation, Source))
+    share = max(1, requirements.rows_per_epoch // max(1, len(sources)))
+    is_bounded = all(_is_bounded(operation) for _, operation in sources)
     return DeploymentPlan(
         plan=plan,
         master=deployment.master,
         checkpoint=deployment.checkpoint,
         state_backend=deployment.state_backend,
-        flow=tuple(FlowControl(source=step, credit=credit) for step, _ in sources),
+        flow=tuple(FlowControl(source=step, credit=operation.credit or share) for step, operation in sources),
         memory=deployment.memory,
         confs=deployment.confs,
         is_bounded=is_bounded,
