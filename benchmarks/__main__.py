@@ -27,15 +27,19 @@ COMPARISONS = (
     "growth",
     "harness",
 )
+_WORDS = {True: "yes", False: "NO", None: ""}
 
 
 def main() -> None:
     """Run the comparisons named on the command line, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("comparisons", nargs="*", choices=[*COMPARISONS, []], default=[])
+    parser.add_argument("comparisons", nargs="*", metavar="COMPARISON", help=", ".join(COMPARISONS))
     parser.add_argument("--scale", choices=["small", "full"], default="full")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     given = parser.parse_args()
+    unknown = sorted(set(given.comparisons) - set(COMPARISONS))
+    if unknown:
+        parser.error(f"unknown comparison {', '.join(unknown)}; known: {', '.join(COMPARISONS)}")
     console = Console(width=150)
     measured: dict[tuple[str, str], Measured] = {}
     lines: list[Line] = []
@@ -75,8 +79,8 @@ def _table(lines: list[Line], scale: str) -> Table:
             line.rival_name,
             _number(line.ratio),
             line.target,
-            _word(line.met),
-            _word(line.equal),
+            _WORDS[line.met],
+            _WORDS[line.equal],
         )
     return table
 
@@ -85,10 +89,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _word(value: bool | None) -> str:
-    return {True: "yes", False: "NO", None: ""}[value]
 
 
 def _written(folder: Path, scale: str, lines: list[Line], measured: dict[tuple[str, str], Measured]) -> Path:

@@ -5,6 +5,7 @@ The raw query has a Python data source, mapInArrow, one transformWithState by sl
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -89,7 +90,7 @@ def _raw(setting: Setting) -> Measured:
     while len(ends) <= last and query.isActive:
         time.sleep(0.05)
     query.stop()
-    return Measured(epochs=[(1, end - start) for start, end in zip(ends, ends[1:], strict=False)], rows=len(ends) - 1)
+    return Measured(epochs=[(1, end - start) for start, end in itertools.pairwise(ends)], rows=len(ends) - 1)
 
 
 def _cells(batches: Any) -> Iterator[Any]:

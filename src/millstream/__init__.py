@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from millstream.api.declarative import load_job
 from millstream.api.functions import (
     avg,
     count,
@@ -63,6 +64,7 @@ __all__ = [
     "files",
     "first",
     "last",
+    "load_job",
     "max",
     "memory",
     "min",

@@ -3,15 +3,15 @@
 import re
 import shlex
 import shutil
+import sys
 
 import pytest
+from tests.docs.pages import PAGES, ROOT, blocks, name, output_behind
 from typer.testing import CliRunner
 
 from millstream.cli.main import app
 
-from tests.docs.pages import PAGES, ROOT, blocks, name, output_behind
-
-FRAGMENTS = {"docs/reference/connectors.md", "docs/reference/expressions.md"}
+FRAGMENTS = {"docs/reference/connectors.md", "docs/reference/declarative.md", "docs/reference/expressions.md"}
 """Pages whose blocks show a line out of a job; they are compiled, not run."""
 MOST_UNRUN = 4
 LOCAL_COMMANDS = ("plan", "validate", "version")
@@ -21,49 +21,54 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    """A folder of its own for each page, with the examples in it."""
+    """A folder of its own for each page, with the examples in it; modules that a page writes are forgotten."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for module in set(sys.modules) - before:
+        if str(tmp_path) in (getattr(sys.modules[module], "__file__", None) or ""):
+            del sys.modules[module]
+
+
+def commands(block):
+    """The `millstream` commands of a block that need neither Spark nor time."""
+    if block.language != "sh":
+        return []
+    found = [shlex.split(line, comments=True) for line in block.text.splitlines() if line.startswith("millstream ")]
+    return [words[1:] for words in found if words[1] in LOCAL_COMMANDS or "--local" in words]
+
+
+def run_command(words):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, f"millstream {shlex.join(words)}: {result.output}"
 
 
 def python_blocks(path):
     return [block for block in blocks(path) if block.language == "python"]
 
 
-RUNNABLE = [page for page in PAGES if python_blocks(page) and name(page) not in FRAGMENTS]
+def is_runnable(page):
+    return name(page) not in FRAGMENTS and any(block.language == "python" or commands(block) for block in blocks(page))
+
+
+RUNNABLE = [page for page in PAGES if is_runnable(page)]
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
 def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys):
     namespace = {"__name__": "page"}
-    for block in python_blocks(page):
-        if block.file is not None:
-            (workspace / block.file).write_text(block.text)
-        if "no-run" in block.marks:
-            continue
-        code = compile("\n" * (block.line - 1) + block.text, name(page), "exec")
-        exec(code, namespace)
-        printed, promised = capsys.readouterr().out, output_behind(page, block)
-        if promised is not None:
-            assert printed == promised, f"{name(page)}:{block.line} prints something else"
-    for command in commands(page):
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == 0, f"millstream {shlex.join(command)}: {result.output}"
-
-
-def commands(page):
-    """The `millstream` commands of a page that need neither Spark nor time."""
-    lines = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
-    found = [shlex.split(line, comments=True) for line in lines if line.startswith("millstream ")]
-    return [words[1:] for words in found if words[1] in LOCAL_COMMANDS or "--local" in words]
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and page not in RUNNABLE], ids=name)
-def test_the_commands_of_a_page_run(page, workspace):
-    for command in commands(page):
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == 0, f"millstream {shlex.join(command)}: {result.output}"
+    for block in blocks(page):
+        for words in commands(block):
+            run_command(words)
+        if block.language == "python" and "no-run" not in block.marks:
+            if block.file is not None:
+                (workspace / block.file).write_text(block.text)
+            capsys.readouterr()
+            exec(compile("\n" * (block.line - 1) + block.text, name(page), "exec"), namespace)
+            printed, promised = capsys.readouterr().out, output_behind(page, block)
+            assert printed == (promised or ""), f"{name(page)}:{block.line} prints something else"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if name(page) in FRAGMENTS], ids=name)

@@ -112,7 +112,9 @@ class _Loader:
 
 
 def _source(loader: _Loader, item: Item) -> DataStream:
-    return loader.job.source(item.value, connector(item.needed("from")), **item.given("schema", "credit"), **item.on_error())
+    return loader.job.source(
+        item.value, connector(item.needed("from")), **item.given("schema", "credit"), **item.on_error()
+    )
 
 
 def _sink(loader: _Loader, item: Item) -> None:

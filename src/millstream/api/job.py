@@ -22,6 +22,7 @@ from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment
+from millstream.plan.explain import explain
 
 _MAX_ID = 100
 
@@ -149,6 +150,10 @@ class Job:
     def compile(self, deployment: Deployment | None = None) -> Layers:
         """Every layer of the plan; problems of the whole graph are reported here."""
         return compile_job(self.model, deployment)
+
+    def explain(self, layer: str = "partitioned") -> str:
+        """A layer of the plan as text: `stream`, `job`, `partitioned` or `deployment`."""
+        return explain(self.compile(), layer)
 
     def to_json(self) -> dict[str, Any]:
         """The declarative form."""

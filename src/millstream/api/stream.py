@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.functions import OnErrorLike, policy
@@ -82,14 +82,35 @@ class DataStream:
             return self._then(Filter(where=where), id)
         return self._python("filter_rows", where, None, on_error, id)
 
-    def select(self, *columns: str, id: str | None = None, **named: str) -> DataStream:
-        """Exactly these columns: names of columns, and `name="expression"`."""
-        pairs = tuple((name, f"`{name}`") for name in columns) + tuple(named.items())
-        return self._then(Select(columns=_some(pairs, "select")), id)
+    def select(self, *columns: str | Mapping[str, str], id: str | None = None, **named: str) -> DataStream:
+        """Exactly these columns: names, `name="expression"`, or mappings of name to expression (for a column called `id`)."""
+        pairs: list[tuple[str, str]] = []
+        for column in columns:
+            pairs += column.items() if isinstance(column, Mapping) else [(column, f"`{column}`")]
+        return self._then(Select(columns=self._some([*pairs, *named.items()], "select", id)), id)
 
-    def with_columns(self, *, id: str | None = None, **named: str) -> DataStream:
-        """All columns, with `name="expression"` added or replaced."""
-        return self._then(WithColumns(columns=_some(tuple(named.items()), "with_columns")), id)
+    def with_columns(
+        self, columns: Mapping[str, str] | None = None, /, *, id: str | None = None, **named: str
+    ) -> DataStream:
+        """All columns, with `name="expression"` added or replaced; a mapping may hold a column called `id`."""
+        pairs = [*(columns or {}).items(), *named.items()]
+        return self._then(WithColumns(columns=self._some(pairs, "with_columns", id)), id)
+
+    def _some(self, pairs: list[tuple[str, str]], method: str, given_id: str | None) -> tuple[tuple[str, str], ...]:
+        if given_id in self.schema:
+            msg = f"id= names the step, and {given_id!r} is a column"
+            hint = f"for a column called id write {method}({{'id': {given_id!r}}}), else give the step another id"
+            raise InvalidStep(msg, code="STEP-075", step=self.step, hint=hint)
+        if not pairs:
+            msg = f"{method} needs at least one column"
+            raise InvalidStep(msg, code="STEP-067", step=self.step, hint=f"{method}(total='price * quantity')")
+        for name, text in pairs:
+            if not isinstance(text, str):
+                msg = f"column {name!r} is not an expression"
+                raise InvalidStep(
+                    msg, code="STEP-067", step=self.step, found=repr(text), hint="write the expression as text"
+                )
+        return tuple(pairs)
 
     def map(
         self,
@@ -137,6 +158,9 @@ class DataStream:
 
     def key_by(self, *columns: str) -> KeyedStream:
         """Partition by columns: rows with equal values meet in one subtask, in order."""
+        if self._is_rebalanced:
+            msg = "rebalance right before key_by has no effect: key_by decides where rows go"
+            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove one of them")
         if not columns:
             msg = "key_by needs a column"
             raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
@@ -191,14 +215,3 @@ class DataStream:
         stream = self._then(operation, given_id)
         self._job.add_dead_letter(StepId(stream.step), on_error)
         return stream
-
-
-def _some(pairs: tuple[tuple[str, str], ...], method: str) -> tuple[tuple[str, str], ...]:
-    if not pairs:
-        msg = f"{method} needs at least one column"
-        raise InvalidStep(msg, code="STEP-067", hint=f"{method}(total='price * quantity')")
-    for name, text in pairs:
-        if not isinstance(text, str):
-            msg = f"column {name!r} is not an expression"
-            raise InvalidStep(msg, code="STEP-067", found=repr(text), hint="write the expression as text")
-    return pairs

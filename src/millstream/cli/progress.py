@@ -109,7 +109,7 @@ def headline(result: RunResult) -> str:
 
 
 def counts_table(result: RunResult) -> Table:
-    """One line per step: `rows_in = passed + filtered + late + skipped + failed`."""
+    """One line per step: what became of the rows that entered it."""
     table = Table("step", box=None, pad_edge=False)
     for name in StepCounts.__struct_fields__:
         table.add_column(name, justify="right")

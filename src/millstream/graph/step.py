@@ -55,9 +55,9 @@ class Source:
     """At most about that many rows per epoch; `None` shares the job's rows among its sources."""
 
     def __post_init__(self) -> None:
-        if self.credit is not None and self.credit < 1:
-            msg = "credit must be above zero"
-            raise InvalidStep(msg, code="STEP-024", found=self.credit, hint="correct credit=")
+        if self.credit is not None and (type(self.credit) is not int or self.credit < 1):
+            msg = "credit is not a whole number above zero"
+            raise InvalidStep(msg, code="STEP-024", found=repr(self.credit), hint="correct credit=")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,10 +96,12 @@ class ColumnPages:
         if sizes.max() <= rows:
             return {}
         _, firsts, of_key = np.unique(self._hashes(table), return_index=True, return_counts=True)
+        page_of_key = np.searchsorted(numbers, packed[firsts])
         largest = np.zeros(len(numbers), np.int64)
-        np.maximum.at(largest, np.searchsorted(numbers, packed[firsts]), of_key)
+        np.maximum.at(largest, page_of_key, of_key)
+        has_many_keys = np.bincount(page_of_key, minlength=len(numbers)) > 2
         grown: dict[int, int] = {}
-        for place in np.flatnonzero((sizes > rows) & (sizes - largest > rows // 2)).tolist():
+        for place in np.flatnonzero(has_many_keys & (sizes > rows) & (sizes - largest > rows // 2)).tolist():
             group, rest = int(numbers[place]) >> 32, int(sizes[place] - largest[place])
             grown[group] = max(grown.get(group, 0), 2 << (rest // (2 * rows)).bit_length())
         return grown

@@ -164,14 +164,17 @@ class Entries:
         return size > self._limit and size - max(map(_length, content.entries.values())) > self._limit // 2
 
     def _divide(self, group: int) -> None:
-        """Double the pages of a key group until the largest fits, moving entries by their hash."""
+        """Double the pages of a key group until the largest fits or there are as many pages as entries."""
         whole = _Page({}, {})
-        for page in (PageId(group, number) for number in range(self._pages.division(group))):
-            part = self._load(page)
+        old = [PageId(group, number) for number in range(self._pages.division(group))]
+        for part in map(self._load, old):
             whole.entries.update(part.entries)
             whole.due.update(part.due)
+        if len(old) >= len(whole.entries):
+            return
+        for page in old:
             self._pages.write(page, None, _NEVER)
-        pages = self._pages.division(group) * 2
+        pages = len(old) * 2
         self._pages.divide(group, pages)
         grown = False
         for number, part in sorted(self._parts(whole, pages).items()):

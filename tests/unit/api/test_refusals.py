@@ -137,6 +137,16 @@ def source_without_a_schema():
     ms.Job("job").source("in", ms.files("in/"))  # here
 
 
+@refused(InvalidStep, "STEP-024", shows="found")
+def credit_of_nothing():
+    ms.Job("job").source("in", ms.memory([]), schema=SCHEMA, credit=0)  # here
+
+
+@refused(InvalidStep, "STEP-024", shows="found")
+def credit_as_text():
+    ms.Job("job").source("in", ms.memory([]), schema=SCHEMA, credit="many")  # here
+
+
 # Schemas
 
 
@@ -208,12 +218,22 @@ def filter_that_is_not_boolean():
     rows().filter("amount + 1")  # here
 
 
-@refused(InvalidStep, "STEP-067")
+@refused(InvalidStep, "STEP-067", step="orders")
 def select_nothing():
     rows().select()  # here
 
 
-@refused(InvalidStep, "STEP-067", shows="found")
+@refused(InvalidStep, "STEP-069", step="orders")
+def rebalance_before_key_by():
+    rows().rebalance().key_by("user")  # here
+
+
+@refused(InvalidStep, "STEP-075", step="orders")
+def step_id_that_is_a_column():
+    rows().select("amount", id="user")  # here
+
+
+@refused(InvalidStep, "STEP-067", step="orders", shows="found")
 def column_that_is_not_text():
     rows().with_columns(one=1)  # here
 
