@@ -43,11 +43,12 @@ def main() -> None:
     console = Console(width=150)
     measured: dict[tuple[str, str], Measured] = {}
     lines: list[Line] = []
+    path = given.results / f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}-{given.scale}.json"
     with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
         for name in given.comparisons or COMPARISONS:
             lines += _compared(name, given.scale, Path(folder), measured, console)
+            _write(path, given.scale, lines, measured)
     console.print(_table(lines, given.scale))
-    path = _written(given.results, given.scale, lines, measured)
     console.print(f"written to {path}")
 
 
@@ -60,7 +61,7 @@ def _compared(
         if (owner, side) not in measured:
             setting = Setting(scale=scale, data=folder / "data", work=folder / owner / side)
             measured[owner, side] = found = run_side(owner, side, setting)
-            seconds = ", ".join(f"{each:.2f}" for _, each in found.epochs[:8])
+            seconds = ", ".join(f"{epoch.seconds:.2f}" for epoch in found.epochs[:8])
             console.print(f"{owner} {side}: {len(found.epochs)} epochs ({seconds} s)")
     found_lines: list[Line] = module.lines({side: measured[owner, side] for owner, side in module.USES}, scale)
     return found_lines
@@ -68,7 +69,7 @@ def _compared(
 
 def _table(lines: list[Line], scale: str) -> Table:
     table = Table(title=f"benchmarks, scale {scale}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    for heading in ("what", "unit", "ours", "rival", "against", "ratio", "target", "met", "equal rows"):
+    for heading in ("what", "unit", "ours", "rival", "against", "ratio", "target", "met", "CPU ratio", "equal rows"):
         table.add_column(heading, justify="right" if heading in {"ours", "rival", "ratio"} else "left")
     for line in lines:
         table.add_row(
@@ -80,6 +81,7 @@ def _table(lines: list[Line], scale: str) -> Table:
             _number(line.ratio),
             line.target,
             _WORDS[line.met],
+            _number(line.cpu_ratio),
             _WORDS[line.equal],
         )
     return table
@@ -91,19 +93,17 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _written(folder: Path, scale: str, lines: list[Line], measured: dict[tuple[str, str], Measured]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    now = dt.datetime.now(dt.UTC)
-    path = folder / f"{now:%Y%m%dT%H%M%SZ}-{scale}.json"
+def _write(path: Path, scale: str, lines: list[Line], measured: dict[tuple[str, str], Measured]) -> None:
+    """Everything so far; called after each comparison, so that an interrupted run leaves what it has."""
     content = {
-        "at": now.isoformat(timespec="seconds"),
+        "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "scale": scale,
         "cores": os.cpu_count(),
         "lines": [{**as_json(line), "met": line.met} for line in lines],
         "sides": {f"{owner}.{side}": as_json(found) for (owner, side), found in measured.items()},
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1))
-    return path
 
 
 if __name__ == "__main__":

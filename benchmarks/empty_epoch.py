@@ -12,7 +12,7 @@ from typing import Any
 
 import millstream as ms
 from benchmarks import ours, rival
-from benchmarks.measure import Line, Measured, Setting, Sides
+from benchmarks.measure import Epoch, Line, Measured, Setting, Sides
 
 EPOCHS = {"full": 60, "small": 4}
 WARM = {"full": 20, "small": 2}
@@ -76,11 +76,11 @@ def _raw(setting: Setting) -> Measured:
 
     spark = rival.session()
     spark.dataSource.register(TickSource)
-    ends = [time.monotonic()]
+    ends = [time.time()]
 
     def collect(batch: Any, number: int) -> None:
         assert batch.collect(), f"epoch {number} must report"
-        ends.append(time.monotonic())
+        ends.append(time.time())
 
     cells = spark.readStream.format("ticks").load().mapInArrow(_cells, "slot int, body binary")
     made = cells.groupBy("slot").transformWithState(Subtask(), "slot int, body binary", "Update", "None")
@@ -90,7 +90,7 @@ def _raw(setting: Setting) -> Measured:
     while len(ends) <= last and query.isActive:
         time.sleep(0.05)
     query.stop()
-    return Measured(epochs=[(1, end - start) for start, end in itertools.pairwise(ends)], rows=len(ends) - 1)
+    return Measured(epochs=[Epoch(1, end - start, end) for start, end in itertools.pairwise(ends)], rows=len(ends) - 1)
 
 
 def _cells(batches: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What is measured and how: epochs with their seconds, a digest of the output, peak memory of the process tree."""
+"""What is measured and how: epochs with their seconds, a digest of the output, memory and CPU of the process tree."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
 Scale = Literal["small", "full"]
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _EVERY = 0.1
 
 
@@ -36,26 +38,40 @@ class Setting:
         return self.work / "output"
 
 
+class Epoch(NamedTuple):
+    """One epoch that read rows."""
+
+    rows: int
+    seconds: float
+    ended: float
+    """On the wall clock."""
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Measured:
     """What one side did."""
 
-    epochs: list[tuple[int, float]]
-    """Rows read and seconds of each epoch that read rows, in order."""
+    epochs: list[Epoch]
     rows: int = 0
     digest: str = ""
     """Of the output rows as a multiset."""
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
     """Peak bytes by kind of process."""
+    cpu: list[float] = dataclasses.field(default_factory=list)
+    """CPU seconds that all processes of the side had used at the end of each epoch."""
 
     def rate(self, warm: int) -> float:
         """Rows a second over the epochs after the warm-up."""
         steady = self.epochs[warm:]
-        return sum(rows for rows, _ in steady) / sum(seconds for _, seconds in steady)
+        return sum(epoch.rows for epoch in steady) / sum(epoch.seconds for epoch in steady)
 
     def period(self, warm: int) -> float:
         """The median seconds of an epoch after the warm-up."""
-        return statistics.median(seconds for _, seconds in self.epochs[warm:])
+        return statistics.median(epoch.seconds for epoch in self.epochs[warm:])
+
+    def cpu_per_row(self, warm: int) -> float:
+        """CPU seconds a row after the warm-up; other load on the machine changes it much less than the rate."""
+        return (self.cpu[-1] - self.cpu[warm - 1]) / sum(epoch.rows for epoch in self.epochs[warm:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +86,8 @@ class Line:
     ratio: float | None = None
     at_least: float | None = None
     at_most: float | None = None
+    cpu_ratio: float | None = None
+    """CPU per row of the rival to ours; above 1, ours needs less."""
     equal: bool | None = None
     """Whether both sides gave the same rows; `None` when rows are not the subject."""
 
@@ -104,11 +122,12 @@ def compared(
         rival_name=name,
         ratio=mine.rate(warm) / theirs.rate(warm),
         at_least=at_least,
+        cpu_ratio=theirs.cpu_per_row(warm) / mine.cpu_per_row(warm),
         equal=(mine.rows, mine.digest) == (theirs.rows, theirs.digest),
     )
 
 
-def with_output(epochs: list[tuple[int, float]], folder: Path) -> Measured:
+def with_output(epochs: list[Epoch], folder: Path) -> Measured:
     """What a side did, with the digest of the parquet files it wrote."""
     files = [str(path) for path in sorted(folder.rglob("*.parquet")) if "_temporary" not in path.parts]
     table = ds.dataset(files, format="parquet").to_table().to_pandas()
@@ -125,58 +144,73 @@ def run_side(comparison: str, side: str, setting: Setting) -> Measured:
     command += ["--scale", setting.scale, "--data", str(setting.data), "--work", str(setting.work)]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment())
-        peaks = _watched(process)
+        watch = _watched(process)
     if process.returncode:
         msg = f"{comparison} {side} failed:\n{log.read_text(errors='replace')[-4000:]}"
         raise RuntimeError(msg)
     found = json.loads((setting.work / "measured.json").read_text())
-    epochs = [(rows, seconds) for rows, seconds in found["epochs"]]
-    return Measured(epochs=epochs, rows=found["rows"], digest=found["digest"], memory=peaks)
+    epochs = [Epoch(*epoch) for epoch in found["epochs"]]
+    cpu = np.interp([epoch.ended for epoch in epochs], watch.times, watch.cpu).tolist()
+    return Measured(epochs=epochs, rows=found["rows"], digest=found["digest"], memory=watch.peaks, cpu=cpu)
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
-def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
-    """Peak resident bytes while the process runs: of the driver's Python, the JVM, all other processes, and the sum."""
-    peaks: dict[str, int] = {}
-    while process.poll() is None:
-        now = _resident(process.pid)
+class _Process(NamedTuple):
+    pid: int
+    parent: int
+    name: str
+    resident: int
+    cpu: float
+    """Seconds of the process itself and of children that ended."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Watch:
+    peaks: dict[str, int] = dataclasses.field(default_factory=dict)
+    times: list[float] = dataclasses.field(default_factory=list)
+    cpu: list[float] = dataclasses.field(default_factory=list)
+
+    def note(self, root: int) -> None:
+        """Look once: resident bytes of the driver's Python, the JVM, all other processes and the sum; CPU of all."""
+        now = {"driver": 0, "jvm": 0, "workers": 0}
+        processes = _tree(root)
+        for process in processes:
+            kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
+            now[kind] += process.resident
         now["total"] = sum(now.values())
-        peaks = {kind: max(peaks.get(kind, 0), now.get(kind, 0)) for kind in {*peaks, *now}}
+        self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
+        self.times.append(time.time())
+        self.cpu.append(sum(process.cpu for process in processes))
+
+
+def _watched(process: subprocess.Popen[bytes]) -> _Watch:
+    watch = _Watch()
+    while process.poll() is None:
+        watch.note(process.pid)
         time.sleep(_EVERY)
-    return peaks
+    return watch
 
 
-def _resident(root: int) -> dict[str, int]:
-    kinds = {"driver": 0, "jvm": 0, "workers": 0}
-    for pid, name in _tree(root):
-        kind = "driver" if pid == root else "jvm" if name == "java" else "workers"
-        try:
-            kinds[kind] += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended since it was listed
-    return kinds
-
-
-def _tree(root: int) -> list[tuple[int, str]]:
+def _tree(root: int) -> list[_Process]:
     """All processes below a process, and itself."""
-    found: dict[int, tuple[int, str]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                head, _, tail = (entry / "stat").read_text().rpartition(")")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            found[int(entry.name)] = (int(tail.split()[1]), head.partition("(")[2])
+    found = [process for entry in Path("/proc").iterdir() if entry.name.isdigit() for process in _process(entry)]
     below = {root}
-    grown = True
-    while grown:
-        more = {pid for pid, (parent, _) in found.items() if parent in below} - below
+    while more := {process.pid for process in found if process.parent in below} - below:
         below |= more
-        grown = bool(more)
-    return [(pid, found[pid][1]) for pid in sorted(below) if pid in found]
+    return [process for process in found if process.pid in below]
+
+
+def _process(entry: Path) -> list[_Process]:
+    try:
+        head, _, tail = (entry / "stat").read_text().rpartition(")")
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it ended since it was listed
+    fields = tail.split()
+    cpu = sum(map(int, fields[11:15])) / _TICKS
+    return [_Process(int(entry.name), int(fields[1]), head.partition("(")[2], int(fields[21]) * _PAGE, cpu)]
 
 
 def as_json(value: Any) -> Any:

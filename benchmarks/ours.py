@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import millstream as ms
 from benchmarks.data import SCHEMA, Shape, generated
-from benchmarks.measure import Setting
+from benchmarks.measure import Epoch, Setting
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
 
@@ -17,9 +19,9 @@ def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
     return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=SCHEMA)
 
 
-def epochs_of(job: ms.Job, setting: Setting) -> list[tuple[int, float]]:
-    """Run to the end; rows and seconds of every epoch that read rows."""
-    epochs: list[tuple[int, float]] = []
+def epochs_of(job: ms.Job, setting: Setting) -> list[Epoch]:
+    """Run to the end; the epochs that read rows."""
+    epochs: list[Epoch] = []
     deployment = job.compile(Deployment(master=MASTER, checkpoint=str(setting.work / "checkpoint"))).deployment
-    run(deployment, listener=lambda epoch: epochs.append((epoch.rows_in, epoch.seconds)))
-    return [(rows, seconds) for rows, seconds in epochs if rows]
+    run(deployment, listener=lambda epoch: epochs.append(Epoch(epoch.rows_in, epoch.seconds, time.time())))
+    return [epoch for epoch in epochs if epoch.rows]

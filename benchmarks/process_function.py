@@ -13,9 +13,13 @@ from benchmarks import ours, rival
 from benchmarks.data import Shape
 from benchmarks.measure import Line, Measured, Setting, Sides, compared, with_output
 
-SHAPES = {
+FEW = {
     "full": Shape(epoch_rows=500_000, epochs=5, keys=1_000, constant=True),
     "small": Shape(epoch_rows=5_000, epochs=2, keys=50, files_per_epoch=2, warm=1, constant=True),
+}
+MANY = {
+    "full": Shape(epoch_rows=500_000, epochs=4, keys=20_000, constant=True),
+    "small": Shape(epoch_rows=5_000, epochs=2, keys=500, files_per_epoch=2, warm=1, constant=True),
 }
 OUTPUT = "k long, n long, s double"
 
@@ -32,14 +36,14 @@ class CountAndSum(ms.ProcessFunction):
         yield {"k": row["k"], "n": n, "s": s}
 
 
-def _ours(setting: Setting) -> Measured:
-    job, rows = ours.job_over(setting, SHAPES[setting.scale])
+def _ours(setting: Setting, shape: Shape) -> Measured:
+    job, rows = ours.job_over(setting, shape)
     made = rows.key_by("k").process(CountAndSum, schema=OUTPUT, id="running")
     made.sink("out", ms.files(setting.output))
     return with_output(ours.epochs_of(job, setting), setting.output)
 
 
-def _rows(setting: Setting) -> Measured:
+def _rows(setting: Setting, shape: Shape) -> Measured:
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -59,11 +63,11 @@ def _rows(setting: Setting) -> Measured:
         def close(self) -> None:
             pass
 
-    grouped = rival.rows_of(rival.session(), setting, SHAPES[setting.scale]).groupBy("k")
+    grouped = rival.rows_of(rival.session(), setting, shape).groupBy("k")
     return _run(grouped.transformWithState(RowByRow(), OUTPUT, "Update", "None"), setting)
 
 
-def _pandas(setting: Setting) -> Measured:
+def _pandas(setting: Setting, shape: Shape) -> Measured:
     import numpy as np
     import pandas as pd
     from pyspark.sql.streaming import StatefulProcessor
@@ -85,7 +89,7 @@ def _pandas(setting: Setting) -> Measured:
         def close(self) -> None:
             pass
 
-    grouped = rival.rows_of(rival.session(), setting, SHAPES[setting.scale]).groupBy("k")
+    grouped = rival.rows_of(rival.session(), setting, shape).groupBy("k")
     return _run(grouped.transformWithStateInPandas(Frames(), OUTPUT, "Update", "None"), setting)
 
 
@@ -100,14 +104,30 @@ def _run(made: Any, setting: Setting) -> Measured:
     return with_output(rival.epochs_of(query, setting), setting.output)
 
 
-SIDES = {"ours": _ours, "rows": _rows, "pandas": _pandas}
+SIDES = {
+    "ours": lambda setting: _ours(setting, FEW[setting.scale]),
+    "rows": lambda setting: _rows(setting, FEW[setting.scale]),
+    "pandas": lambda setting: _pandas(setting, FEW[setting.scale]),
+    "ours_many_keys": lambda setting: _ours(setting, MANY[setting.scale]),
+    "rows_many_keys": lambda setting: _rows(setting, MANY[setting.scale]),
+}
 USES = tuple(("process_function", side) for side in SIDES)
 
 
 def lines(sides: Sides, scale: str) -> list[Line]:
-    """The same code row by row, and a version that an expert vectorised per key."""
-    what, warm = f"Python process function, {SHAPES[scale].keys:,} keys", SHAPES[scale].warm
+    """The same code row by row; a version that an expert vectorised per key; and more keys, each of which costs calls."""
+    few, many = FEW[scale], MANY[scale]
+    name = "transformWithState per key"
+    what = f"Python process function, {few.keys:,} keys"
     return [
-        compared(what, sides, "ours", "rows", warm=warm, name="transformWithState per key", at_least=10),
-        compared(what, sides, "ours", "pandas", warm=warm, name="transformWithStateInPandas, vectorised per key"),
+        compared(what, sides, "ours", "rows", warm=few.warm, name=name, at_least=10),
+        compared(what, sides, "ours", "pandas", warm=few.warm, name="transformWithStateInPandas, vectorised per key"),
+        compared(
+            f"Python process function, {many.keys:,} keys",
+            sides,
+            "ours_many_keys",
+            "rows_many_keys",
+            warm=many.warm,
+            name=name,
+        ),
     ]

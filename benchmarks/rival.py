@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from benchmarks.data import SCHEMA, Shape, generated
-from benchmarks.measure import Setting
+from benchmarks.measure import Epoch, Setting
 
 _STATE = "spark.sql.streaming.stateStore."
 _CONFS = {
@@ -52,10 +53,15 @@ def to_parquet(setting: Setting) -> Callable[[DataFrame, int], None]:
     return write
 
 
-def epochs_of(query: DataStreamWriter, setting: Setting) -> list[tuple[int, float]]:
-    """Run until the files are read; rows and seconds of every batch that read rows."""
+def epochs_of(query: DataStreamWriter, setting: Setting) -> list[Epoch]:
+    """Run until the files are read; the batches that read rows."""
     checkpoint = str(setting.work / "checkpoint")
     running = query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     running.awaitTermination()
-    noted: list[Any] = list(running.recentProgress)
-    return [(p["numInputRows"], p["durationMs"]["triggerExecution"] / 1000) for p in noted if p["numInputRows"]]
+    return [_epoch(progress) for progress in running.recentProgress if progress["numInputRows"]]
+
+
+def _epoch(progress: Any) -> Epoch:
+    seconds = progress["durationMs"]["triggerExecution"] / 1000
+    began = dt.datetime.fromisoformat(progress["timestamp"]).timestamp()
+    return Epoch(progress["numInputRows"], seconds, began + seconds)

@@ -34,7 +34,7 @@ def main() -> int:
     console.print(
         f"\n[bold]1. Input.[/] {lines:,} lines of orders in {DATA}/orders: 300 customers, some far busier than"
     )
-    console.print("   others, rows up to 3 seconds out of order, and 6 lines that are broken on purpose.")
+    console.print("   others, rows up to 3 seconds out of order, and 4 lines that are broken on purpose.")
 
     console.print(
         "\n[bold]2. Run on Spark, and die.[/] examples/orders.py sums the orders of each customer and minute."

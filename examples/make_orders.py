@@ -1,6 +1,6 @@
 """Write a small stream of orders as JSON files: a few busy customers, many quiet ones, rows a little out of order.
 
-    python examples/make_orders.py            # 120 000 orders in demo-data/orders
+    python examples/make_orders.py            # 80 000 orders in demo-data/orders
 
 The `datagen` connector makes the rows, so the same seed gives the same orders. One line in 20 000 is broken on purpose.
 """
@@ -53,7 +53,7 @@ def lines(table: pa.Table) -> Iterator[str]:
         yield json.dumps({**row, "amount": amount, "created_at": row["created_at"].isoformat()})
 
 
-def write_orders(folder: Path, rows: int = 120_000, seed: int = 7) -> int:
+def write_orders(folder: Path, rows: int = 80_000, seed: int = 7) -> int:
     """Write the files; returns how many lines there are."""
     folder.mkdir(parents=True, exist_ok=True)
     found = list(lines(generated(rows, seed)))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import millstream as ms
-from millstream.api.declarative import load_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTING = sorted(path for path in EXAMPLES.glob("*.py") if "\nOutput:\n" in path.read_text())
@@ -37,7 +36,7 @@ def test_every_example_is_run_by_a_test():
 def test_the_yaml_example_prints_its_output(capsys):
     path = EXAMPLES / "orders.yaml"
     _, _, text = path.read_text().partition("# Output:\n#\n")
-    load_job(path).run(local=True)
+    ms.load_job(path).run(local=True)
     assert capsys.readouterr().out == "".join(line.removeprefix("#   ") + "\n" for line in text.splitlines())
 
 

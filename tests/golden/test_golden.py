@@ -119,11 +119,8 @@ def crashing(monkeypatch, where, run):
     """Run with a crash at a failpoint, then again from the checkpoint."""
     failpoint.reset()
     monkeypatch.setenv(failpoint.VARIABLE, where)
-    try:
-        return run()
-    except MillstreamError as problem:
-        if problem.code != "TEST-FAILPOINT":
-            raise
+    with pytest.raises(MillstreamError, match="TEST-FAILPOINT"):
+        run()
     monkeypatch.delenv(failpoint.VARIABLE)
     return run()
 

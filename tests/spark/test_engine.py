@@ -30,7 +30,9 @@ def test_a_timer_wakes_a_quiet_job_and_nothing_runs_without_cause(spark, tmp_pat
     clear("reminders")
     job = ms.Job("reminders", epoch_interval="100ms")
     rows = job.source("rows", ms.files(str(tmp_path / "in"), format="json", watch=True), schema="name string")
-    rows.key_by("name").process(Remind, schema="name string, late_by long", id="remind").sink("out", ms.collect("reminders"))
+    rows.key_by("name").process(Remind, schema="name string, late_by long", id="remind").sink(
+        "out", ms.collect("reminders")
+    )
     seen, fired_at = [], []
 
     def should_stop():
@@ -40,13 +42,20 @@ def test_a_timer_wakes_a_quiet_job_and_nothing_runs_without_cause(spark, tmp_pat
 
     run(job.compile(Deployment(master="local[2]")).deployment, listener=seen.append, should_stop=should_stop)
     assert [row["name"] for row in collected("reminders")] == ["ada"]
-    assert [(epoch.rows_in, epoch.rows_out, epoch.terminal) for epoch in seen] == [(1, 0, False), (0, 1, False), (0, 0, True)]
+    assert [(epoch.rows_in, epoch.rows_out, epoch.terminal) for epoch in seen] == [
+        (1, 0, False),
+        (0, 1, False),
+        (0, 0, True),
+    ]
 
 
 def chained(name):
     """Three keyed levels; one branch of level 0 joins the last level and passes the two between."""
     job = ms.Job(name, rows_per_epoch=300)
-    rows = job.source("rows", ms.datagen(rows=1000, seed=7, fields={"id": {"kind": "sequence"}, "v": {"kind": "int", "low": 0, "high": 50}}))
+    rows = job.source(
+        "rows",
+        ms.datagen(rows=1000, seed=7, fields={"id": {"kind": "sequence"}, "v": {"kind": "int", "low": 0, "high": 50}}),
+    )
     first = rows.key_by("v").aggregate(n=ms.count(), emit="row", id="first")
     second = first.key_by("n").aggregate(m=ms.count(), emit="row", id="second")
     pairs = second.select("n", "m")

@@ -39,12 +39,12 @@ def max(of: str) -> Aggregate:
 
 
 def first(of: str) -> Aggregate:
-    """First non-null value in arrival order."""
+    """First non-null value in arrival order; a sliding window takes its slide-long bins in the order of time."""
     return Aggregate(kind="first", of=of)
 
 
 def last(of: str) -> Aggregate:
-    """Last non-null value in arrival order."""
+    """Last non-null value in arrival order; a sliding window takes its slide-long bins in the order of time."""
     return Aggregate(kind="last", of=of)
 
 

@@ -72,7 +72,7 @@ class Accumulators:
     def inputs(self, rows: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
         """The values to aggregate, one column per expression."""
         made = evaluated(self._step, self._inputs.apply, rows)
-        columns = [column.cast(kind) for column, kind in zip(made.columns, self._input_types, strict=True)]
+        columns = [column.cast(kind, safe=False) for column, kind in zip(made.columns, self._input_types, strict=True)]
         return list(zip(made.schema.names, columns, strict=True))
 
     def combine(self, table: pa.Table, by: list[str]) -> pa.Table:
@@ -104,17 +104,18 @@ class Accumulators:
 
     def results(self, table: pa.Table) -> list[pa.ChunkedArray]:
         """The output columns of merged partial results."""
-        return [
-            _result([table.column(name) for name in names], field.type)
-            for names, field in zip(self._parts_of, self._outputs, strict=True)
-        ]
+        try:
+            return [
+                _result([table.column(name) for name in names], field.type)
+                for names, field in zip(self._parts_of, self._outputs, strict=True)
+            ]
+        except pa.ArrowInvalid as problem:
+            raise _overflow(self._step, str(problem)) from problem
 
 
 def _overflow(step: str, found: str) -> StepFailed:
-    msg = "a sum does not fit its type"
-    return StepFailed(
-        msg, code="RUN-005", step=step, found=found, hint="sum a wider type, as in CAST(x AS decimal(38,0))"
-    )
+    msg = "a sum or mean does not fit its type"
+    return StepFailed(msg, code="RUN-005", step=step, found=found, hint="cast it first, as in CAST(x AS decimal(38,0))")
 
 
 def _input_type(kind: str, of: pa.DataType) -> pa.DataType:

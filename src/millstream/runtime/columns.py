@@ -110,7 +110,7 @@ class ColumnPages:
         hashes = self._hashes(table)
         groups = key_group(hashes, self._key_groups)
         division: npt.NDArray[np.int64] = np.ones(self._key_groups, np.int64)
-        for group in np.unique(groups).tolist():
+        for group in np.flatnonzero(np.bincount(groups)).tolist():
             division[group] = self._pages.division(group)
         return groups, page_of(hashes, division[groups])
 

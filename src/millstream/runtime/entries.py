@@ -77,7 +77,7 @@ class Entries:
         hashes = stable_hash(columns)
         groups = key_group(hashes, self._groups)
         division: npt.NDArray[np.int64] = np.ones(self._groups, np.int64)
-        for group in np.unique(groups).tolist():
+        for group in np.flatnonzero(np.bincount(groups)).tolist():
             division[group] = self._pages.division(group)
         pages = page_of(hashes, division[groups])
         return list(map(PageId, groups.tolist(), pages.tolist()))

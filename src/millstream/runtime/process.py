@@ -81,13 +81,14 @@ class _Calls:
             context.timestamp = time
             try:
                 made = process(row, context)
-                if made is not None:
-                    for each in made:
-                        add(each, time)
+                # A row that fails half way emits nothing.
+                emitted = () if made is None else list(made)
             except Exception as problem:
                 self._bad.refuse(row, problem)
-            else:
-                passed += 1
+                continue
+            passed += 1
+            for each in emitted:
+                add(each, time)
         self._counts.passed += passed
 
     def advance(self, times: EpochTimes) -> None:

@@ -122,7 +122,9 @@ def test_a_mapping_and_an_arrow_schema():
     assert schema_of({"a": "long", "b": int, "c": pa.float16(), "d": list[str]}).ddl == (
         "a long, b long not null, c float, d array<string> not null"
     )
-    arrow = pa.schema([pa.field("a", pa.large_string(), nullable=False), pa.field("b", pa.dictionary(pa.int8(), pa.string()))])
+    arrow = pa.schema(
+        [pa.field("a", pa.large_string(), nullable=False), pa.field("b", pa.dictionary(pa.int8(), pa.string()))]
+    )
     assert schema_of(arrow).ddl == "a string not null, b string"
     assert schema_of(schema_of(arrow).arrow).arrow == schema_of(arrow).arrow
 
@@ -157,14 +159,29 @@ def test_types_that_would_lose_values_are_refused(arrow):
 
 @pytest.mark.parametrize(
     "bad",
-    ["", "a", "a long,", "a longish", "a decimal(39,1)", "a decimal(2,3)", "a array<int", "a struct<>", "`a long", 7, int, "a b c"],
+    [
+        "",
+        "a",
+        "a long,",
+        "a longish",
+        "a decimal(39,1)",
+        "a decimal(2,3)",
+        "a array<int",
+        "a struct<>",
+        "`a long",
+        7,
+        int,
+        "a b c",
+    ],
 )
 def test_what_is_not_a_schema_is_refused(bad):
     with pytest.raises(InvalidSchema):
         schema_of(bad)
 
 
-@pytest.mark.parametrize(("names", "code"), [(["a", "a"], "SCHEMA-004"), (["__ms_x"], "SCHEMA-003"), ([""], "SCHEMA-003")])
+@pytest.mark.parametrize(
+    ("names", "code"), [(["a", "a"], "SCHEMA-004"), (["__ms_x"], "SCHEMA-003"), ([""], "SCHEMA-003")]
+)
 def test_names_are_checked(names, code):
     with pytest.raises(InvalidSchema) as caught:
         Schema(tuple(Field(name, pa.int64()) for name in names))

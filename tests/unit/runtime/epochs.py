@@ -14,7 +14,9 @@ from millstream.runtime.codecs import batch_to_rows, batch_to_text, table_from_t
 from millstream.runtime.counts import total
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER
-from millstream.runtime.task import LevelProgram, TaskInput, TaskReport, run_source_task, run_subtask
+from millstream.runtime.messages import TaskInput, TaskReport
+from millstream.runtime.program import LevelProgram
+from millstream.runtime.task import run_source_task, run_subtask
 
 
 @dataclasses.dataclass
@@ -36,7 +38,7 @@ class Epochs:
         )
         self.deployment = ms.Job.from_model(model).compile(Deployment(memory=MemoryBudget(**memory))).deployment
         self._programs = [LevelProgram(self.deployment, level) for level in range(self.deployment.plan.depth + 1)]
-        self._schemas = {v.vertex.id: v.vertex.head.outputs["main"] for v in self.deployment.plan.vertices}
+        self._schemas = {v.vertex.id: v.vertex.head.outputs.get("main") for v in self.deployment.plan.vertices}
         self.stores = {
             (level, task): CountingStore()
             for level in range(1, self.deployment.plan.depth + 1)
@@ -54,7 +56,9 @@ class Epochs:
         )
         body = [{"rows": batch_to_text(part)} for part in batches_from_json(to_json(list(rows)), self._schemas[source])]
         splits = [(source, "0", body)] if rows else []
-        cells = list(run_source_task(self._programs[0], TaskInput(task=0, tasks=1, plan=plan, splits=splits, lineage="l")))
+        cells = list(
+            run_source_task(self._programs[0], TaskInput(task=0, tasks=1, plan=plan, splits=splits, lineage="l"))
+        )
         made = [cell for cell in cells if cell.level == DRIVER]
         for program in self._programs[1:]:
             waiting = [cell for cell in cells if cell.level != DRIVER]
