@@ -8,7 +8,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup java demo test unit lint fmt bench update-goldens clean
+.PHONY: help setup java demo test unit lint fmt bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -47,9 +47,6 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 
 bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
-
-update-goldens: setup  ## rewrite the expected rows of the golden cases from a local run; review the diff
-	@$(BIN)/python -m pytest -q tests/golden -m "not spark" --update-goldens
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) demo-data bench-results .mypy_cache .ruff_cache .pytest_cache

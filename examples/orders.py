@@ -5,11 +5,11 @@
     millstream run examples/orders.py --local            # the same job in this process
     millstream plan examples/orders.py                   # how it runs: levels, chains, shuffles
 
-It reads ORDERS_DATA/orders (default demo-data/orders) and writes ORDERS_DATA/totals, late and dead. First rows of totals:
+It reads ORDERS_DATA/orders (default demo-data/orders) and writes ORDERS_DATA/totals, late and dead. Two rows of totals:
 
-    customer  window_start              window_end                  total    n
-    c1        2024-05-01 12:00:00+00:00 2024-05-01 12:01:00+00:00  66393.87  1372
-    c8        2024-05-01 12:00:00+00:00 2024-05-01 12:01:00+00:00  11959.92  247
+    customer  window_start               window_end                    total     n  last_region
+    c7        2024-05-01 12:00:00+00:00  2024-05-01 12:01:00+00:00  12587.42   244  Americas
+    c0        2024-05-01 12:00:00+00:00  2024-05-01 12:01:00+00:00  70907.15  1430  Europe
 """
 
 import os
@@ -41,7 +41,7 @@ orders = (
 totals = (
     orders.key_by("customer")
     .window(ms.tumbling("1m"), allowed_lateness="10s")
-    .aggregate(total=ms.sum("amount"), n=ms.count(), region=ms.last("region"), id="totals")
+    .aggregate(total=ms.sum("amount"), n=ms.count(), last_region=ms.last("region"), id="totals")
 )
 totals.sink("totals", ms.files(f"{DATA}/totals", format="parquet"))
 totals.late.sink("late", ms.files(f"{DATA}/late", format="parquet"))

@@ -57,6 +57,9 @@ def test_the_orders_job_equals_plain_python(demo, tmp_path):
     assert len(expected) > 300
     assert demo.written_totals() == expected
     assert demo.report_check(expected, demo.written_totals())
+    rows = ms.read_files(tmp_path / "totals").to_pylist()
+    shown = [f"{r['total']} {r['n']} {r['last_region']}" for r in rows if r["customer"] == "c7"][1]
+    assert shown in " ".join((EXAMPLES / "orders.py").read_text().split())
     assert ms.read_files(tmp_path / "dead").num_rows == 2
     assert ms.read_files(tmp_path / "late").num_rows == 0
 

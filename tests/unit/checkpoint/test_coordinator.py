@@ -177,6 +177,13 @@ def manifest_bytes(world):
     return world.store.read(manifest_name(0))
 
 
+def outcome(content):
+    try:
+        return str(decode_manifest(content, name="m"))
+    except CheckpointRefused as problem:
+        return problem.code
+
+
 def test_every_flipped_bit_of_a_manifest_is_detected_or_harmless(world):
     content = manifest_bytes(world)
     good = decode_manifest(content, name="m")
@@ -184,10 +191,7 @@ def test_every_flipped_bit_of_a_manifest_is_detected_or_harmless(world):
         for bit in (0, 1, 5, 7):
             flipped = bytearray(content)
             flipped[place] ^= 1 << bit
-            try:
-                assert decode_manifest(bytes(flipped), name="m") == good, f"byte {place} bit {bit}"
-            except CheckpointRefused as problem:
-                assert problem.code in {"CKPT-002", "CKPT-003"}
+            assert outcome(bytes(flipped)) in {"CKPT-002", "CKPT-003", str(good)}, f"byte {place} bit {bit}"
 
 
 def test_every_cut_manifest_is_detected(world):

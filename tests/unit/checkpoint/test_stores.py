@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+from pathlib import Path
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_no_temporary_file_stays(tmp_path, monkeypatch):
 def test_file_and_directory_reach_the_disk(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda handle: (synced.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle))
+        os, "fsync", lambda handle: (synced.append(str(Path(f"/proc/self/fd/{handle}").readlink())), fsync(handle))
     )
     LocalStore(tmp_path).create("m/1", b"x")
     assert synced[0] == str(tmp_path)

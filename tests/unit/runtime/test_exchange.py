@@ -61,7 +61,7 @@ def test_the_gate_orders_cells_whatever_the_shuffle_did():
 def test_rows_of_a_key_reach_the_owner_of_its_group_in_order():
     rows = [random.Random(1).randrange(50) for _ in range(500)]
     cells = sent(by_key(("k",), target(3)), [(batch(rows, range(500)), AFTER)], parallelism=3)
-    got = {cell.slot: list(InputGate([cell]).batches(3, AFTER))[0] for cell in cells}
+    got = {cell.slot: next(InputGate([cell]).batches(3, AFTER)) for cell in cells}
     assert sorted(v for each in got.values() for v in values(each)) == sorted(rows)
     for slot, each in got.items():
         groups = key_group(stable_hash([each.rows.column("k")]), 16)

@@ -10,9 +10,9 @@ from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment
 from millstream.runtime.connector import Advance, Split
 from millstream.runtime.epoch import plan_from_json, times_for
+from millstream.runtime.messages import TaskReport
 from millstream.runtime.pages import NEVER
 from millstream.runtime.planner import Planner, PlannerState, spread
-from millstream.runtime.messages import TaskReport
 
 
 class Source:

@@ -33,8 +33,8 @@ def job_of(window, lateness):
 
 
 def row_by_row():
-    return mock.patch.object(operators, "combines", lambda node: False), mock.patch.object(
-        task, "combines", lambda node: False
+    return mock.patch.object(operators, "combines", return_value=False), mock.patch.object(
+        task, "combines", return_value=False
     )
 
 
