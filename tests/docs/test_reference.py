@@ -1,5 +1,6 @@
-"""The API reference names everything public, with every parameter."""
+"""The reference names everything public, with every parameter, and every field of what is stored."""
 
+import dataclasses
 import inspect
 import re
 
@@ -7,6 +8,10 @@ import pytest
 from tests.docs.pages import ROOT
 
 import millstream as ms
+from millstream.checkpoint.manifest import EpochManifest
+from millstream.plan.deployment import Deployment, MemoryBudget
+from millstream.runtime.counts import StepCounts
+from millstream.runtime.epoch import EpochPlan
 
 PAGE = (ROOT / "docs/reference/api.md").read_text()
 CLASSES = [
@@ -63,3 +68,15 @@ def heading_of(kind):
     return next(
         line for line in PAGE.splitlines() if line.startswith("## ") and kind.__name__ in re.split(r"\W+", line)
     )
+
+
+@pytest.mark.parametrize("kind", [EpochManifest, EpochPlan, StepCounts], ids=lambda kind: kind.__name__)
+def test_every_stored_field_is_explained(kind):
+    page = (ROOT / "docs/reference/checkpoint-layout.md").read_text()
+    assert [field for field in kind.__struct_fields__ if f"`{field}`" not in page] == []
+
+
+@pytest.mark.parametrize("kind", [Deployment, MemoryBudget], ids=lambda kind: kind.__name__)
+def test_every_setting_is_explained(kind):
+    page = (ROOT / "docs/reference/configuration.md").read_text()
+    assert [field.name for field in dataclasses.fields(kind) if f"`{field.name}`" not in page] == []

@@ -51,6 +51,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     fingerprint: Fingerprint
     parallelism: int
+    engine: str
 
 
 class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +149,7 @@ class EpochCoordinator:
             fingerprint=self._identity.fingerprint.whole,
             fingerprint_steps=self._identity.fingerprint.steps,
             parallelism=self._identity.parallelism,
+            engine=self._identity.engine,
             digest=staged.digest,
             plan=staged.plan,
             planner=staged.planner,
@@ -166,6 +168,10 @@ class EpochCoordinator:
                 known=self._identity.job,
                 hint="use another checkpoint directory",
             )
+        if newest.engine != self._identity.engine:
+            msg = "the checkpoint was written by another engine"
+            hint = "run it on that engine (--local or not), or start in a new checkpoint directory"
+            raise CheckpointRefused(msg, code="CKPT-011", found=newest.engine, known=self._identity.engine, hint=hint)
         if newest.lineage != self._identity.lineage:
             msg = "the manifests of the checkpoint belong to another lineage"
             raise CheckpointRefused(

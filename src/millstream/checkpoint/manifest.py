@@ -25,6 +25,8 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint_steps: dict[str, str]
     parallelism: int
     """Subtasks of every keyed step: state is kept per subtask."""
+    engine: str
+    """`spark` or `local`: where the state lies."""
     digest: str
     """Hash of the epoch plan: which rows this epoch holds."""
     plan: dict[str, Any]

@@ -38,7 +38,7 @@ def run(
     Without a checkpoint directory a temporary one is used and removed.
     """
     if deployment.checkpoint is not None:
-        run_state = Run(deployment, clock=clock, listener=listener)
+        run_state = Run(deployment, engine="spark", clock=clock, listener=listener)
         try:
             if not run_state.is_complete:
                 _run_query(deployment, run_state, should_stop, debug=debug)

@@ -53,7 +53,7 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> RunResult:
     """Run until the input ends, or until `should_stop` says to drain: read no more, close windows, publish, end."""
-    run_state = Run(deployment, clock=clock, listener=listener)
+    run_state = Run(deployment, engine="local", clock=clock, listener=listener)
     try:
         if not run_state.is_complete:
             _LocalLoop(deployment, run_state).run(should_stop)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
-from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Sink, Union, WithColumns
+from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch, event_times
@@ -332,13 +332,3 @@ def _filter_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any
 
 
 _ROW_LOOPS = {"map": _map_rows, "flat_map": _flat_map_rows, "filter_rows": _filter_rows}
-
-
-def sink_and_rest(nodes: tuple[StreamNode, ...]) -> tuple[tuple[StreamNode, ...], StreamNode | None]:
-    """A chain's nodes without its sink, and the sink."""
-    if isinstance(nodes[-1].operation, Sink):
-        return nodes[:-1], nodes[-1]
-    return nodes, None
-
-
-__all__ = ["Hands", "Stage", "build_stages", "run_stages", "sink_and_rest", "to_batch"]

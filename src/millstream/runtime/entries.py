@@ -6,7 +6,6 @@ slots chosen by the operator, followed by the key's event-time and processing-ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millstream.errors import StepFailed
 from millstream.model.schema import Schema
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
@@ -119,12 +119,6 @@ class Entries:
             found += [self._entry(encoded, page) for encoded in stored + fresh]
         return found
 
-    def all(self) -> Iterator[Entry]:
-        """Every entry of the subtask, page by page."""
-        for page in sorted({page for page, _ in self._pages} | set(self._live)):
-            for encoded in dict.fromkeys([*self._load(page).entries, *self._live.get(page, ())]):
-                yield self._entry(encoded, page)
-
     def flush(self) -> Due:
         """Write the pages with changed entries and divide those that grew too large; returns the first due times."""
         grown: set[int] = set()
@@ -146,10 +140,26 @@ class Entries:
             if entry.is_empty:
                 content.entries.pop(encoded, None)
                 continue
-            timers = sorted(entry.event_timers), sorted(entry.processing_timers), entry.expiry
-            content.entries[encoded] = msgspec.Raw(self._encoder.encode((*entry.slots, *timers)))
+            content.entries[encoded] = self._encoded(entry)
             if entry.due != _NEVER:
                 content.due[encoded] = entry.due
+
+    def _encoded(self, entry: Entry) -> msgspec.Raw:
+        """An entry as bytes; content of another type than declared would poison every later epoch, so it ends this one."""
+        timers = sorted(entry.event_timers), sorted(entry.processing_timers), entry.expiry
+        try:
+            raw = msgspec.Raw(self._encoder.encode((*entry.slots, *timers)))
+            self._entry_decoder.decode(raw)
+        except (msgspec.ValidationError, TypeError, OverflowError) as problem:
+            msg = f"state of key {entry.key!r} is not of its declared type: {problem}"
+            raise StepFailed(
+                msg,
+                code="STATE-002",
+                step=self._pages.step,
+                found=repr(entry.slots)[:200],
+                hint="store what the state declares",
+            ) from problem
+        return raw
 
     def _write(self, page: PageId, content: _Page) -> int:
         if not content.entries:

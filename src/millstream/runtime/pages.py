@@ -65,7 +65,7 @@ class StepPages:
     """The pages of one step in one subtask, for the length of one epoch."""
 
     def __init__(self, store: PageStore, step: str) -> None:
-        self._store, self._step = store, step
+        self._store, self.step = store, step
         stored = store.get(f"{step}/directory")
         self._groups = self._read_directory(stored)
         self._is_changed = False
@@ -79,7 +79,7 @@ class StepPages:
             raise CheckpointRefused(
                 msg,
                 code="CKPT-010",
-                step=self._step,
+                step=self.step,
                 found=directory.format,
                 known=FORMAT,
                 hint="use the version that wrote it",
@@ -140,11 +140,11 @@ class StepPages:
         )
 
     def _write_directory(self) -> None:
-        name = f"{self._step}/directory"
+        name = f"{self.step}/directory"
         if self._groups:
             self._store.put(name, msgspec.msgpack.encode(_Directory(FORMAT, self._groups)))
         else:
             self._store.delete(name)
 
     def _key(self, page: PageId) -> str:
-        return f"{self._step}/{page.group}/{page.page}"
+        return f"{self.step}/{page.group}/{page.page}"

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -67,9 +67,14 @@ class Run:
     """Owns everything of a run that does not depend on the engine."""
 
     def __init__(
-        self, deployment: DeploymentPlan, *, clock: Clock | None = None, listener: Listener | None = None
+        self,
+        deployment: DeploymentPlan,
+        *,
+        engine: Literal["spark", "local"],
+        clock: Clock | None = None,
+        listener: Listener | None = None,
     ) -> None:
-        self.deployment = deployment
+        self.deployment, self._engine = deployment, engine
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         store: ManifestStore = MemoryStore() if self._root is None else LocalStore(self._root / "millstream")
         self.lineage = lineage_of(store, deployment.name)
@@ -94,6 +99,7 @@ class Run:
             lineage=self.lineage,
             guarantee=plan.graph.requirements.guarantee,
             fingerprint=plan.fingerprint,
+            engine=self._engine,
             parallelism=plan.parallelism,
         )
 

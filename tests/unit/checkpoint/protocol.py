@@ -44,7 +44,14 @@ FINGERPRINT = Fingerprint(whole="w", steps={"in": "1", "sum": "2"})
 
 
 def identity(**changes):
-    given = {"job": "j", "lineage": "l", "guarantee": "exactly_once", "fingerprint": FINGERPRINT, "parallelism": 2}
+    given = {
+        "job": "j",
+        "lineage": "l",
+        "guarantee": "exactly_once",
+        "fingerprint": FINGERPRINT,
+        "parallelism": 2,
+        "engine": "local",
+    }
     return Identity(**{**given, **changes})
 
 

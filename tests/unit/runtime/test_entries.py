@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from test_pages import CountingStore
 
+from millstream.errors import StepFailed
 from millstream.model.schema import schema_of
 from millstream.runtime.entries import Entries
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
@@ -26,6 +27,13 @@ class Epochs:
         columns = [pa.array([value], field.type) for value, field in zip(key, self._keys, strict=True)]
         return entries.entry(key, entries.places(columns)[0])
 
+    def all(self):
+        """Every stored entry."""
+        entries = self.open()
+        for page, _ in StepPages(self.store, "s"):
+            for encoded in list(entries._load(page).entries):
+                yield entries._entry(encoded, page)
+
     def pages(self):
         return {name for name in self.store if not name.endswith("directory")}
 
@@ -45,7 +53,7 @@ def test_many_keys_survive_many_divisions():
             expected[key] = (entry.slots[0], set(entry.event_timers))
         due = entries.flush()
         assert due.event == min(at for _, timers in expected.values() for at in timers)
-    everything = {entry.key[0]: (entry.slots[0], entry.event_timers) for entry in epochs.open().all()}
+    everything = {entry.key[0]: (entry.slots[0], entry.event_timers) for entry in epochs.all()}
     assert everything == expected
     assert len(epochs.pages()) > 16
     assert max(len(epochs.store[name]) for name in epochs.pages()) < 600
@@ -61,7 +69,7 @@ def test_an_entry_above_the_limit_does_not_divide_for_ever():
         entry = epochs.entry(entries, key)
         entry.slots[0], entry.is_dirty = list(range(500 if key else 1)), True
     entries.flush()
-    assert {entry.key: len(entry.slots[0]) for entry in epochs.open().all()} == {(0,): 1, (1,): 500}
+    assert {entry.key: len(entry.slots[0]) for entry in epochs.all()} == {(0,): 1, (1,): 500}
 
 
 def test_a_large_entry_among_small_ones_keeps_the_number_of_pages_in_bounds():
@@ -74,7 +82,7 @@ def test_a_large_entry_among_small_ones_keeps_the_number_of_pages_in_bounds():
         entry = epochs.entry(entries, -1)
         entry.slots[0], entry.is_dirty = list(range(1000)), True
         entries.flush()
-    assert len(list(epochs.open().all())) == 201
+    assert len(list(epochs.all())) == 201
     assert len(epochs.pages()) <= 32
 
 
@@ -86,7 +94,7 @@ def test_entries_of_about_the_limit_get_no_more_than_a_page_each():
             entry = epochs.entry(entries, key)
             entry.slots[0], entry.is_dirty = [1] * 250, True
         entries.flush()
-    assert len(list(epochs.open().all())) == 60
+    assert len(list(epochs.all())) == 60
     assert StepPages(epochs.store, "s").division(0) == 64
 
 
@@ -178,7 +186,7 @@ def test_keys_of_every_type_are_found_again_after_a_division(kind):
             entry.slots[0], entry.is_dirty = [*(entry.slots[0] or []), number], True
         entries.flush()
     assert len(epochs.pages()) > 4
-    found = {entry.key: entry.slots[0] for entry in epochs.open().all()}
+    found = {entry.key: entry.slots[0] for entry in epochs.all()}
     assert found == {key: [number, number] for number, key in enumerate(keys)}
 
 
@@ -189,8 +197,19 @@ def test_timers_of_both_kinds_and_expiry_come_back():
     entry.event_timers, entry.processing_timers, entry.expiry, entry.is_dirty = {3, 1}, {9, 8}, 77, True
     entry.slots[0] = []
     assert entries.flush() == Due(1, 8, 77)
-    (entry,) = epochs.open().all()
+    (entry,) = epochs.all()
     assert (entry.event_timers, entry.processing_timers, entry.expiry) == ({1, 3}, {8, 9}, 77)
     assert entry.slots == [[]]
     assert NEVER > 2**62
     assert entry.page == PageId(entry.page.group, 0)
+
+
+def test_content_of_another_type_is_refused_before_it_is_stored():
+    epochs = Epochs()
+    entries = epochs.open()
+    entry = epochs.entry(entries, 1)
+    entry.slots[0], entry.is_dirty = ["text"], True
+    with pytest.raises(StepFailed) as caught:
+        entries.flush()
+    assert (caught.value.step, caught.value.code) == ("s", "STATE-002")
+    assert not epochs.store

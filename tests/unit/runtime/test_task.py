@@ -128,7 +128,7 @@ def keyed_run():
     job.source("in", ms.memory([]), schema="a long").key_by("a").aggregate(n=ms.count(), id="n").sink(
         "out", ms.collect("acknowledged")
     )
-    return Run(job.compile(Deployment()).deployment)
+    return Run(job.compile(Deployment()).deployment, engine="local")
 
 
 def reports(*tasks, plan=True):
