@@ -26,13 +26,12 @@ class FlowControl:
 class MemoryBudget:
     """Sizes that bound what a task holds at once."""
 
-    batch_rows: int = 131_072
     payload_bytes: int = 16 << 20
     page_bytes: int = 128 << 10
     driver_mb: int = 1024
 
     def __post_init__(self) -> None:
-        if min(self.batch_rows, self.payload_bytes, self.page_bytes, self.driver_mb) < 1:
+        if min(self.payload_bytes, self.page_bytes, self.driver_mb) < 1:
             msg = "memory budget must be above zero"
             raise InvalidPlan(msg, code="PLAN-030", found=dataclasses.asdict(self), hint="correct the budget")
 

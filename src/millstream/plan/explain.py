@@ -48,7 +48,7 @@ def partitioned_text(plan: PartitionedPlan) -> str:
     ranges = ", ".join(f"{i}: {first}-{end - 1}" for i, (first, end) in enumerate(key_group_ranges(plan)))
     facts = [
         ("guarantee", plan.graph.requirements.guarantee.value),
-        ("parallelism", f"{plan.parallelism} subtasks at every level above 0; level 0 has one task for each split"),
+        ("parallelism", f"{plan.parallelism} subtasks at every level above 0; level 0 has at most as many tasks"),
         ("key groups", f"{plan.key_groups}; by subtask {ranges}"),
         ("shuffles", str(plan.depth)),
         ("acknowledge", _acknowledged(plan)),
@@ -74,7 +74,7 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
         *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
-        ("memory", f"batches of {memory.batch_rows} rows, payloads of {_size(memory.payload_bytes)}"),
+        ("memory", f"payloads of {_size(memory.payload_bytes)}"),
         ("", f"state pages of {_size(memory.page_bytes)}, driver {memory.driver_mb} MiB"),
         *(("conf", f"{key}={value}") for key, value in plan.confs),
         ("fingerprint", plan.plan.fingerprint.whole),
@@ -110,7 +110,9 @@ def _size(count: int) -> str:
 def _levels(plan: PartitionedPlan) -> tuple[Group, ...]:
     return tuple(
         Group(
-            label=f"level {level}, {plan.parallelism} subtasks" if level else "level 0, one task for each split",
+            label=f"level {level}, {plan.parallelism} subtasks"
+            if level
+            else f"level 0, at most {plan.parallelism} tasks",
             members=tuple(chain_group(planned.vertex) for planned in plan.at_level(level)),
         )
         for level in range(plan.depth + 1)

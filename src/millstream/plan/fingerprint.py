@@ -63,7 +63,7 @@ def _content(node: StreamNode) -> dict[str, Any]:
     if isinstance(operation, (Source, Sink)):
         content["connector"] = operation.connector.name
     if isinstance(operation, Process):
-        content["states"] = [[s.name, s.kind, s.type_text] for s in operation.states]
+        content["states"] = [[s.name, s.kind, s.type_text, s.ttl is not None] for s in operation.states]
     if isinstance(operation, (KeyedAggregate, Window)):
         content["aggregates"] = [[name, aggregate.kind] for name, aggregate in operation.aggregates]
     if isinstance(operation, KeyedAggregate):

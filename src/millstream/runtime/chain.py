@@ -232,7 +232,13 @@ def _through(nodes: list[StreamNode], rows: Passed, hands: Hands) -> Passed:
         counts.filtered += rows.filtered
         if node is not nodes[-1]:
             counts.rows_out += len(rows.rows)
+            rows = rows._replace(rows=_as_dicts(rows.rows))
     return rows
+
+
+def _as_dicts(rows: list[Any]) -> list[Any]:
+    """Rows as the next Python step sees them, whatever kind of row the function returned."""
+    return rows if set(map(type, rows)) <= {dict} else [dict(as_mapping(row)) for row in rows]
 
 
 def _collected(made: list[Any], places: list[int], batch: Batch, last: StreamNode, hands: Hands) -> Iterable[Batch]:

@@ -475,7 +475,7 @@ def unknown_state_backend():
 
 @refused(InvalidPlan, "PLAN-030", shows="found")
 def memory_budget_of_nothing():
-    MemoryBudget(batch_rows=0)  # here
+    MemoryBudget(page_bytes=0)  # here
 
 
 @refused(InvalidStep, "STEP-050", step="orders.map", shows="found")

@@ -28,7 +28,7 @@ FULL = {
     "d": dt.date(1969, 12, 31),
     "m": decimal.Decimal("-1.50"),
     "t": dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
-    "l": dt.datetime(2024, 5, 1, 12),  # noqa: DTZ001
+    "l": dt.datetime(2024, 5, 1, 12),
     "a": ["p", None],
     "k": {"one": dt.date(2024, 5, 1), "two": None},
     "o": {"x": 1},
@@ -55,7 +55,7 @@ def test_slices_and_chunks_give_their_own_rows():
 def test_times_are_utc_whatever_their_zone():
     schema = schema_of("t timestamp, l timestamp_ntz")
     east = dt.datetime(2024, 5, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))
-    naive = dt.datetime(2024, 5, 1, 12)  # noqa: DTZ001
+    naive = dt.datetime(2024, 5, 1, 12)
     found = batch_to_rows(
         rows_to_batch([{"t": east, "l": east}, {"t": naive, "l": naive}, {"t": 1714564800000}], schema)
     )

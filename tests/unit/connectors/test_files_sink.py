@@ -240,7 +240,7 @@ VALUES = [
     {
         "n": 1,
         "t": dt.datetime(2024, 5, 1, 12, 0, 0, 1, tzinfo=dt.UTC),
-        "l": dt.datetime(2024, 5, 1, 12),  # noqa: DTZ001
+        "l": dt.datetime(2024, 5, 1, 12),
         "d": dt.date(1969, 1, 1),
         "m": decimal.Decimal("-1.50"),
         "f": math.inf,

@@ -15,7 +15,7 @@ WIDE = schema_of("n long, t timestamp, l timestamp_ntz, d date, m decimal(20,10)
 ROW = {
     "n": 1,
     "t": dt.datetime(2024, 5, 1, 12, 30, 0, 5, tzinfo=dt.UTC),
-    "l": dt.datetime(2024, 5, 1, 12, 30),  # noqa: DTZ001
+    "l": dt.datetime(2024, 5, 1, 12, 30),
     "d": dt.date(2024, 5, 1),
     "m": decimal.Decimal("1234567890.0123456789"),
     "f": 0.5,

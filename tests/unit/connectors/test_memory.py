@@ -134,7 +134,7 @@ def test_python_values_come_back_typed():
     )
     row = {
         "t": dt.datetime(2024, 5, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2))),
-        "l": dt.datetime(2024, 5, 1, 12),  # noqa: DTZ001
+        "l": dt.datetime(2024, 5, 1, 12),
         "d": dt.date(2024, 5, 1),
         "m": decimal.Decimal("1.50"),
         "b": b"\x00\xff",

@@ -24,7 +24,7 @@ CHOICES = Deployment(
     master="spark://host:7077",
     checkpoint="/data/checkpoint",
     state_backend="memory",
-    memory=MemoryBudget(batch_rows=10),
+    memory=MemoryBudget(page_bytes=10),
     confs=(("spark.b", "2"), ("spark.a", "1")),
 )
 

@@ -30,7 +30,7 @@ VALUES = {
     "binary": [b"", b"\xff", b"a", None],
     "date": [dt.date(1900, 1, 1), dt.date(2024, 2, 29), None],
     "timestamp": [dt.datetime(1969, 12, 31, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, 0, 0, 0, 1, dt.UTC), None],
-    "timestamp_ntz": [dt.datetime(1969, 12, 31), dt.datetime(2024, 1, 1, 0, 0, 0, 1), None],  # noqa: DTZ001
+    "timestamp_ntz": [dt.datetime(1969, 12, 31), dt.datetime(2024, 1, 1, 0, 0, 0, 1), None],
 }
 
 

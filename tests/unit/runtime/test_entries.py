@@ -170,7 +170,7 @@ KEYS = {
     "decimal(38,18)": [Decimal("12345678901234567890.123456789012345678"), Decimal("0E-18"), None],
     "date": [dt.date(1, 1, 1), dt.date(9999, 12, 31), None],
     "timestamp": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC), None],
-    "timestamp_ntz": [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None],  # noqa: DTZ001
+    "timestamp_ntz": [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None],
 }
 
 

@@ -19,7 +19,7 @@ ZONE = dt.timezone(dt.timedelta(hours=2))
         (dt.timedelta(seconds=2), 2000),
         (dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC), 60_000),
         (dt.datetime(1970, 1, 1, 2, 1, tzinfo=ZONE), 60_000),
-        (dt.datetime(1970, 1, 1, 0, 1), 60_000),  # noqa: DTZ001 - without a zone it is UTC
+        (dt.datetime(1970, 1, 1, 0, 1), 60_000),
     ],
 )
 def test_watermark_takes_any_instant(at, ms):
