@@ -23,6 +23,16 @@ RETAINED = 50
 """Manifests kept; older ones are removed once a newer epoch is published."""
 
 
+_AFRESH = "start in a new checkpoint directory"
+_MUST_EQUAL = (
+    ("job", "CKPT-005", "the checkpoint belongs to another job", "run that job"),
+    ("engine", "CKPT-011", "the checkpoint was written by another engine", "run it on that engine (--local or not)"),
+    ("lineage", "CKPT-007", "the manifests of the checkpoint belong to another lineage", "restore lineage.json"),
+    ("parallelism", "CKPT-008", "the checkpoint was written with another parallelism", "set parallelism={stored}"),
+)
+"""Fields of identity that a manifest must agree with: field, code, problem, fix."""
+
+
 class Participant(Protocol):
     """A sink's committer, as the protocol sees it."""
 
@@ -159,44 +169,17 @@ class EpochCoordinator:
         )
 
     def _check(self, newest: EpochManifest) -> None:
-        if newest.job != self._identity.job:
-            msg = "checkpoint belongs to another job"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-005",
-                found=newest.job,
-                known=self._identity.job,
-                hint="use another checkpoint directory",
-            )
-        if newest.engine != self._identity.engine:
-            msg = "the checkpoint was written by another engine"
-            hint = "run it on that engine (--local or not), or start in a new checkpoint directory"
-            raise CheckpointRefused(msg, code="CKPT-011", found=newest.engine, known=self._identity.engine, hint=hint)
-        if newest.lineage != self._identity.lineage:
-            msg = "the manifests of the checkpoint belong to another lineage"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-007",
-                found=newest.lineage,
-                known=self._identity.lineage,
-                hint="restore lineage.json, or start in a new checkpoint directory",
-            )
-        stored = Fingerprint(whole=newest.fingerprint, steps=newest.fingerprint_steps)
-        changes = self._identity.fingerprint.changes(stored)
+        """A checkpoint is resumed by the job, engine and plan that wrote it."""
+        for field, code, problem, hint in _MUST_EQUAL:
+            stored, mine = getattr(newest, field), getattr(self._identity, field)
+            if stored != mine:
+                fix = hint.format(stored=stored)
+                raise CheckpointRefused(problem, code=code, found=stored, known=mine, hint=f"{fix}, or {_AFRESH}")
+        stored_plan = Fingerprint(whole=newest.fingerprint, steps=newest.fingerprint_steps)
+        changes = self._identity.fingerprint.changes(stored_plan)
         if changes:
             msg = "the job changed since the checkpoint was written: " + "; ".join(changes)
-            raise CheckpointRefused(
-                msg, code="CKPT-006", hint="undo the change, or start in a new checkpoint directory"
-            )
-        if newest.parallelism != self._identity.parallelism:
-            msg = "the checkpoint was written with another parallelism"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-008",
-                found=newest.parallelism,
-                known=self._identity.parallelism,
-                hint=f"set parallelism={newest.parallelism}, or start in a new checkpoint directory",
-            )
+            raise CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, or {_AFRESH}")
 
     def _read(self, name: str) -> EpochManifest:
         content = self._store.read(name)
