@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
-export PYTHONDONTWRITEBYTECODE := 1
+# Workers import us again and again: compiled modules must be kept, whatever the caller prefers.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Short runs gain more from a quick start than from the JVM's best code.
 demo test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1

@@ -223,10 +223,11 @@ def _round(values: pa.Array, places: pa.Array) -> pa.Array:
     """Round half up on the shortest decimal form, as Spark does; only values near a tie go through `Decimal`."""
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
     power = 10.0 ** places[0].as_py()
-    scaled = np.abs(numbers) * power
-    whole = np.floor(scaled + 0.5)
-    rounded = np.copysign(whole / power, numbers)
-    is_close = ~(np.abs(scaled - np.floor(scaled) - 0.5) > 1e-4) | ~(scaled < 2**40)
+    # Infinities and NaN pass through here too; what they give is replaced below.
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = np.abs(numbers) * power
+        rounded = np.copysign(np.floor(scaled + 0.5) / power, numbers)
+        is_close = ~(np.abs(scaled - np.floor(scaled) - 0.5) > 1e-4) | ~(scaled < 2**40)
     unit = Decimal(1).scaleb(-places[0].as_py())
     for row in np.flatnonzero(is_close):
         value = float(numbers[row])

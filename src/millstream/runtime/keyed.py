@@ -86,6 +86,13 @@ class RowOutput:
         if len(self._rows) >= CHUNK:
             self.flush()
 
+    def extend(self, rows: list[Any], times: list[int | None]) -> None:
+        """Emit many rows with their event times."""
+        self._rows += rows
+        self._times += times
+        if len(self._rows) >= CHUNK:
+            self.flush()
+
     def flush(self) -> None:
         """Hand on what is held."""
         if not self._rows:
