@@ -11,7 +11,7 @@ from benchmarks.data import SCHEMA, Shape
 from benchmarks.measure import Line, Measured, Setting, Sides, compared, with_output
 
 SHAPES = {
-    "full": Shape(epoch_rows=500_000, epochs=5, keys=1_000),
+    "full": Shape(epoch_rows=2_000_000, epochs=3, keys=1_000, warm=1),
     "small": Shape(epoch_rows=5_000, epochs=2, keys=50, files_per_epoch=2, warm=1),
 }
 

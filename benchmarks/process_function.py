@@ -14,11 +14,11 @@ from benchmarks.data import Shape
 from benchmarks.measure import Line, Measured, Setting, Sides, compared, with_output
 
 FEW = {
-    "full": Shape(epoch_rows=500_000, epochs=5, keys=1_000, constant=True),
+    "full": Shape(epoch_rows=2_000_000, epochs=3, keys=1_000, warm=1, constant=True),
     "small": Shape(epoch_rows=5_000, epochs=2, keys=50, files_per_epoch=2, warm=1, constant=True),
 }
 MANY = {
-    "full": Shape(epoch_rows=500_000, epochs=4, keys=20_000, constant=True),
+    "full": Shape(epoch_rows=500_000, epochs=3, keys=20_000, warm=1, constant=True),
     "small": Shape(epoch_rows=5_000, epochs=2, keys=500, files_per_epoch=2, warm=1, constant=True),
 }
 OUTPUT = "k long, n long, s double"

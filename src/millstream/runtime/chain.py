@@ -292,8 +292,7 @@ def _map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], 
     waiting = iter(rows)
     while len(made) + len(refused) < len(rows):
         try:
-            for row in waiting:
-                made.append(function(row))
+            made.extend(map(function, waiting))  # what came before a failure stays in the list
         except Exception as problem:
             place = len(made) + len(refused)
             refused.add(place)

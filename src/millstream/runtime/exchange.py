@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millstream.runtime.batch import Batch, from_table
 from millstream.runtime.codecs import batch_to_ipc, table_from_ipc
-from millstream.runtime.keygroups import key_group, owner, stable_hash
+from millstream.runtime.keygroups import key_group, owner, stable_hash, stable_order
 
 BEFORE, AFTER = 0, 1
 """Phases of an epoch: rows that were made before the watermark moved, and rows that came after it."""
@@ -128,7 +128,7 @@ def split_by(batch: Batch, slots: npt.NDArray[np.int64] | int, parallelism: int)
     if isinstance(slots, int):
         yield slots, batch
         return
-    order = np.argsort(slots, kind="stable")
+    order = stable_order(slots, parallelism)
     sorted_batch = batch.take(order)
     ends = np.cumsum(np.bincount(slots, minlength=parallelism))
     start = 0

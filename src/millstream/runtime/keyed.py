@@ -17,11 +17,14 @@ from millstream.runtime.counts import StepCounts
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keygroups import stable_order
 from millstream.runtime.pages import Due, PageStore
 from millstream.runtime.policy import BadRecords
 
 CHUNK = 16_384
 """Rows an operator turns into Python objects at a time."""
+_WIDEST = 1 << 62
+"""Combined key codes stay below this."""
 Emit = Callable[[str, Batch, int], None]
 """Takes an output name, rows and the phase they belong to."""
 
@@ -56,14 +59,16 @@ class KeyRun(NamedTuple):
 
 def group_by_key(table: pa.Table, keys: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], list[KeyRun]]:
     """An order that puts rows of one key side by side (keeping their order), and where each key's rows lie."""
-    codes = np.zeros(table.num_rows, np.int64)
+    codes, bound = np.zeros(table.num_rows, np.int64), 1
     for key in keys:
-        column = table.column(key).combine_chunks()
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        codes = codes * (len(encoded.dictionary) + 1) + indices
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    order = np.argsort(codes, kind="stable")
+        encoded = pc.dictionary_encode(table.column(key).combine_chunks(), null_encoding="encode")
+        indices = encoded.indices.to_numpy(zero_copy_only=False)
+        if bound * len(encoded.dictionary) > _WIDEST:
+            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+            bound = table.num_rows
+        codes = codes * len(encoded.dictionary) + indices
+        bound *= len(encoded.dictionary)
+    order = stable_order(codes, bound)
     ordered = codes[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
     ends = np.r_[starts[1:], len(ordered)]

@@ -22,6 +22,8 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 _WORD = 8
+_RADIX = 1 << 16
+"""Numpy sorts 16-bit numbers by radix."""
 
 
 def stable_hash(columns: Sequence[pa.Array]) -> Hashes:
@@ -41,6 +43,12 @@ def key_group(hashes: Hashes, groups: int) -> npt.NDArray[np.int64]:
 def owner(group: npt.NDArray[np.int64], groups: int, parallelism: int) -> npt.NDArray[np.int64]:
     """The subtask that owns each key group: subtask i of P owns `[i·G/P, (i+1)·G/P)`."""
     return ((group + 1) * parallelism - 1) // groups
+
+
+def stable_order(numbers: npt.NDArray[np.int64], bound: int) -> npt.NDArray[np.int64]:
+    """An order that sorts numbers below `bound` and keeps equal ones in place; small numbers sort in linear time."""
+    narrow = numbers.astype(np.uint16) if bound <= _RADIX else numbers
+    return np.argsort(narrow, kind="stable")
 
 
 def page_of(hashes: Hashes, pages: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

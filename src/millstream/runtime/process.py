@@ -69,30 +69,32 @@ class _Calls:
         for batch, pieces in key_rows(tables, self._node.keys, self._entries):
             self._counts.rows_in += batch.num_rows
             rows = batch_to_rows(batch.rows)
-            times = [None] * len(rows) if batch.times is None else batch.times.to_pylist()
+            times = None if batch.times is None else batch.times.to_pylist()
             for start, end, entry in pieces:
                 self._context.entry = entry
-                self._run_key(rows[start:end], times[start:end])
+                self._run_key(rows[start:end], None if times is None else times[start:end])
 
-    def _run_key(self, rows: list[dict[str, Any]], times: list[int | None]) -> None:
+    def _run_key(self, rows: list[dict[str, Any]], times: list[int] | None) -> None:
+        """One key's rows. A row that fails half way emits nothing."""
         process, context = self._function.process, self._context
-        made_rows: list[Any] = []
-        made_times: list[int | None] = []
-        passed = 0
-        for row, time in zip(rows, times, strict=True):
-            context.timestamp = time
+        made: list[Any] = []
+        ends: list[int] = []
+        refused = 0
+        context.timestamp = None
+        for place, row in enumerate(rows):
+            if times is not None:
+                context.timestamp = times[place]
             try:
-                made = process(row, context)
-                # A row that fails half way emits nothing.
-                emitted = [] if made is None else list(made)
+                some = process(row, context)
+                if some is not None:
+                    made.extend(some)
             except Exception as problem:
+                del made[ends[-1] if ends else 0 :]
+                refused += 1
                 self._bad.refuse(row, problem)
-                continue
-            passed += 1
-            made_rows += emitted
-            made_times += [time] * len(emitted)
-        self._main.extend(made_rows, made_times)
-        self._counts.passed += passed
+            ends.append(len(made))
+        self._counts.passed += len(rows) - refused
+        self._main.extend(made, [None] * len(made) if times is None else _spread(times, ends))
 
     def advance(self, times: EpochTimes) -> None:
         """Fire event-time timers due at the watermark, then processing-time timers due at the clock."""
@@ -151,6 +153,13 @@ class _Calls:
         """Hand on what is still held."""
         for output in self._outputs.values():
             output.flush()
+
+
+def _spread(times: list[int], ends: list[int]) -> list[int | None]:
+    """The time of each row's results, from how many there were by the end of each row."""
+    if ends[-1] == len(ends) and ends == list(range(1, len(ends) + 1)):
+        return list(times)
+    return [time for time, start, end in zip(times, [0, *ends], ends, strict=False) for _ in range(end - start)]
 
 
 class _Firing:
