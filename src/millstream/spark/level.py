@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -41,7 +42,8 @@ class Shipped:
         if key not in _programs:
             if len(_programs) >= _KEPT_PROGRAMS:
                 _programs.clear()
-            _calm_collector()
+            if TaskContext.get() is not None:
+                _calm_collector()
             _programs[key] = LevelProgram(cloudpickle.loads(self._content), level)
         return _programs[key]
 
