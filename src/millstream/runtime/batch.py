@@ -37,11 +37,23 @@ class Batch:
         chosen = pa.array(indices)
         return Batch(self.rows.take(chosen), None if self.times is None else self.times.take(chosen))
 
+    def slice(self, start: int, length: int) -> Batch:
+        """Consecutive rows, without a copy."""
+        return Batch(self.rows.slice(start, length), None if self.times is None else self.times.slice(start, length))
+
     def with_time_column(self) -> pa.RecordBatch:
         """One record batch that carries the event times as a hidden column."""
         if self.times is None:
             return self.rows
         return self.rows.append_column(TIME, self.times)
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """The rows of batches that either all have event times or all have none."""
+    if len(batches) == 1:
+        return batches[0]
+    times = [batch.times for batch in batches if batch.times is not None]
+    return Batch(pa.concat_batches([batch.rows for batch in batches]), pa.concat_arrays(times) if times else None)
 
 
 def from_table(table: pa.Table) -> Batch:

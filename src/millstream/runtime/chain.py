@@ -14,7 +14,7 @@ from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
-from millstream.runtime.batch import Batch, event_times
+from millstream.runtime.batch import Batch, event_times, joined
 from millstream.runtime.codecs import batch_to_rows, rows_to_batch
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.expressions import Predicate, Projection
@@ -189,7 +189,8 @@ def _checked_batch(step: str, made: Any, schema: pa.Schema, rows: int) -> pa.Rec
 Refuse = Callable[[Any, Exception], None]
 """Takes a bad row and what is wrong with it."""
 _CHUNK = 4096
-"""Rows that pass all Python steps of a stage before the next ones do: few enough to stay in the processor's cache."""
+"""Rows that become dicts, pass all Python steps of a stage and become a batch again before the next ones do: few enough to
+stay in the processor's cache."""
 
 
 class Passed(NamedTuple):
@@ -205,16 +206,14 @@ class Passed(NamedTuple):
 
 def _python_stage(nodes: list[StreamNode]) -> Stage:
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        rows = batch_to_rows(batch.rows)
-        made: list[Any] = []
-        places: list[int] = []
-        for start in range(0, len(rows), _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            passed = _through(nodes, Passed(chunk, range(start, start + len(chunk)), len(chunk)), hands)
-            made += passed.rows
-            if batch.times is not None:
-                places += passed.places
-        return _collected(made, places, batch, nodes[-1], hands) if made else ()
+        made = []
+        for start in range(0, batch.num_rows, _CHUNK):
+            chunk = batch.slice(start, _CHUNK)
+            rows = batch_to_rows(chunk.rows)
+            passed = _through(nodes, Passed(rows, range(len(rows)), len(rows)), hands)
+            if passed.rows:
+                made.append(_collected(passed, chunk, nodes[-1], hands))
+        return (joined(made),) if made else ()
 
     return stage
 
@@ -241,18 +240,18 @@ def _as_dicts(rows: list[Any]) -> list[Any]:
     return rows if set(map(type, rows)) <= {dict} else [dict(as_mapping(row)) for row in rows]
 
 
-def _collected(made: list[Any], places: list[int], batch: Batch, last: StreamNode, hands: Hands) -> Iterable[Batch]:
+def _collected(passed: Passed, chunk: Batch, last: StreamNode, hands: Hands) -> Batch:
     assert isinstance(last.operation, PythonMap)
     bad, counts = hands.bad_records(last.id, last.operation.on_error), hands.count(last.id)
     is_one_to_one = last.operation.shape != "flat_map"
-    kept, values = to_batch(made, last.outputs["main"], bad.refuse if is_one_to_one else bad.refuse_result)
+    kept, values = to_batch(passed.rows, last.outputs["main"], bad.refuse if is_one_to_one else bad.refuse_result)
     if is_one_to_one:
-        counts.passed -= len(made) - values.num_rows
+        counts.passed -= len(passed.rows) - values.num_rows
     counts.rows_out += values.num_rows
-    if batch.times is None:
-        return (Batch(values),)
-    chosen = np.asarray(places, np.int64)
-    return (Batch(values, batch.times.take(pa.array(chosen if kept is None else chosen[kept]))),)
+    if chunk.times is None:
+        return Batch(values)
+    places = np.asarray(passed.places, np.int64)
+    return Batch(values, chunk.times.take(pa.array(places if kept is None else places[kept])))
 
 
 def to_batch(made: Iterable[Any], schema: Schema, refuse: Refuse) -> tuple[list[int] | None, pa.RecordBatch]:

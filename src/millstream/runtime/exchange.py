@@ -134,14 +134,7 @@ def split_by(batch: Batch, slots: npt.NDArray[np.int64] | int, parallelism: int)
     start = 0
     for slot, end in enumerate(ends.tolist()):
         if end > start:
-            times = sorted_batch.times
-            yield (
-                slot,
-                Batch(
-                    sorted_batch.rows.slice(start, end - start),
-                    None if times is None else times.slice(start, end - start),
-                ),
-            )
+            yield slot, sorted_batch.slice(start, end - start)
         start = end
 
 
