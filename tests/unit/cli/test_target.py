@@ -20,7 +20,7 @@ steps:
 def test_a_python_file(cli, job_file):
     result = cli("validate", job_file)
     assert result.exit_code == 0
-    assert result.stdout.startswith("orders: valid, 4 steps, 1 shuffles")
+    assert result.stdout.startswith("orders: valid, steps: 4, shuffles: 1")
 
 
 def test_a_variable_of_a_file(cli, job_file):
