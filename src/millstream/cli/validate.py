@@ -14,7 +14,9 @@ def validate(job: JobArgument, *, debug: Debug = False) -> None:
     """Check steps, schemas, expressions and the guarantee of a job; nothing runs."""
     with reported(debug=debug):
         layers = load(job).compile()
-        typer.echo(f"{layers.model.name}: valid, steps: {len(layers.model.steps)}, shuffles: {layers.partitioned.depth}")
+        typer.echo(
+            f"{layers.model.name}: valid, steps: {len(layers.model.steps)}, shuffles: {layers.partitioned.depth}"
+        )
         for node in layers.stream.nodes:
             if id_text(node) == DERIVED_STATE:
                 typer.echo(f"  note: step {node.id!r}: id {DERIVED_STATE}")

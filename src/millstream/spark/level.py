@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -35,9 +37,13 @@ class Shipped:
         self._content = cloudpickle.dumps(deployment)
         self.digest = hashlib.sha256(self._content).hexdigest()
         self.labels = labels
+        self._folder = Path.cwd()
 
     def program(self, level: int) -> LevelProgram:
         """The compiled level, kept for the epochs to come."""
+        # Relative paths mean the same to driver and workers; a worker on another machine may not have the folder.
+        if TaskContext.get() is not None and self._folder.is_dir():
+            os.chdir(self._folder)
         key = (self.digest, level)
         if key not in _programs:
             if len(_programs) >= _KEPT_PROGRAMS:
