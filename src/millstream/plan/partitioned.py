@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex
-from millstream.model.ids import StepId
 from millstream.plan.fingerprint import Fingerprint
 
 
@@ -62,7 +61,3 @@ class PartitionedPlan:
     def at_level(self, level: int) -> list[PlannedVertex]:
         """Vertices of a level in topological order."""
         return [planned for planned in self.vertices if planned.level == level]
-
-    def out_of(self, vertex: StepId) -> list[PlannedEdge]:
-        """Edges that leave a vertex."""
-        return [planned for planned in self.edges if planned.edge.source == vertex]

@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from millstream.checkpoint.stores.local import sync_directory
 from millstream.connectors.files.lists import PublishedLists
-from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files, sync_directory
+from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files
 from millstream.errors import CheckpointRefused, ExternalFailure, InvalidStep
 
 _ROWS_PER_UNIT = 131_072

@@ -6,12 +6,12 @@ import dataclasses
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millstream.connectors.files.store import LISTS, make_directory, sync_directory
+from millstream.checkpoint.stores.local import LocalStore
+from millstream.connectors.files.store import LISTS, make_directory
 from millstream.errors import CheckpointRefused
 
 _VERSION = 1
@@ -92,28 +92,14 @@ def read_list(path: Path) -> FileList:
 def publish_list(root: Path, content: FileList) -> None:
     """Make an epoch visible by creating its list, exclusively and durably.
 
-    1. Write the list under a name that readers skip.  2. Link it to its own name, which fails when that exists.
-    3. Make the name durable.  The same files again change nothing; other files for the epoch are refused.
+    The same files again change nothing; other files for the epoch are refused.
     """
     folder = list_folder(root, step=content.step, lineage=content.lineage)
     final = folder / f"{content.epoch:010d}.json"
     if not final.exists():
         make_directory(folder)
-        # Step 1. Write under a hidden name
-        hidden = folder / f".{final.name}-{uuid.uuid4().hex}"
-        with hidden.open("x", encoding="utf-8") as file:
-            json.dump(content.to_json(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        # Step 2. Link to the final name
-        try:
-            final.hardlink_to(hidden)
-        except FileExistsError:
-            pass  # another committer won the race; compared below like any earlier list
-        finally:
-            hidden.unlink()
-        # Step 3. Make the name durable
-        sync_directory(folder)
+        # A committer that won the race is no failure: its list is compared below like any earlier one.
+        LocalStore(folder).create(final.name, json.dumps(content.to_json()).encode())
     found = read_list(final)
     if found.files != content.files:
         msg = f"epoch {content.epoch} is already published with other files"

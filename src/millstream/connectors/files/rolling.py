@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.checkpoint.stores.local import sync_directory
 from millstream.connectors.files.encoders import Encoder, extension_of, open_encoder
 from millstream.connectors.files.partitions import Partition, folder_of
-from millstream.connectors.files.store import make_directory, sync_directory
+from millstream.connectors.files.store import make_directory
 from millstream.model.connector import Options
 
 _OPEN_FILES = 64

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.checkpoint.stores.local import sync_directory
 from millstream.connectors.files.columns import is_plain
 from millstream.connectors.files.encoders import compression_of
 from millstream.connectors.files.lists import FileList, PublishedLists, list_folder, publish_list
 from millstream.connectors.files.partitions import grouped
 from millstream.connectors.files.rolling import RollingFiles
-from millstream.connectors.files.store import LISTS, local_path, make_directory, sync_directory
+from millstream.connectors.files.store import LISTS, local_path, make_directory
 from millstream.errors import ExternalFailure, InvalidSchema, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.ids import Epoch

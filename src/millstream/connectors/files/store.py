@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from millstream.checkpoint.stores.local import sync_directory
 from millstream.errors import ExternalFailure
 
 LISTS = "_millstream"
@@ -70,15 +71,6 @@ def check_unchanged(store: fs.FileSystem, root: str, stamp: FileStamp) -> None:
             known=f"{stamp.size} bytes, modified {stamp.mtime_ns} ns",
             hint="write files under another name and rename them when complete",
         )
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_file(path: Path) -> None:
