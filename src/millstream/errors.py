@@ -128,3 +128,10 @@ class CheckpointRefused(MillstreamError, RuntimeError):
 
     code = "CKPT-001"
     domain: Domain = "user"
+
+
+class Fenced(MillstreamError, RuntimeError):
+    """Another owner took over: this one may publish nothing more and ends."""
+
+    code = "CKPT-020"
+    domain: Domain = "external"

@@ -1,55 +1,67 @@
 """Drives one epoch from staged output to published output, and finishes what a crash left behind.
 
-1. Adopt a durable manifest, if there is one.  2. Prepare every sink.  3. Make the manifest durable.  4. Publish.
-A crash before 3 leaves nothing visible. A crash after 3 is finished by `recover` or by the replay of the epoch.
+1. Adopt a durable manifest, if there is one.  2. Save and prepare every participant.  3. Make the manifest durable.
+4. Publish. A crash before 3 leaves nothing visible. A crash after 3 is finished by `recover` or by the replay of the epoch.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, Protocol
 
 import msgspec
 
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.manifest import EpochManifest, decode_manifest, encode_manifest, manifest_name
+from millstream.checkpoint.head import HeadKeeper
+from millstream.checkpoint.manifest import (
+    EpochManifest,
+    Kind,
+    ParticipantRecord,
+    Segment,
+    SinkRecord,
+    SourceRange,
+    decode_manifest,
+    encode_manifest,
+    epoch_of,
+    manifest_name,
+    manifest_prefix,
+)
+from millstream.checkpoint.participant import Participant
+from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.model.ids import Epoch
 from millstream.plan.fingerprint import Fingerprint
 
-RETAINED = 50
-"""Manifests kept; older ones are removed once a newer epoch is published."""
+
+class Phase(StrEnum):
+    """How far an epoch is. `ABORTED` follows any phase before `DURABLE`, none after it."""
+
+    CREATED = "CREATED"
+    STAGING = "STAGING"
+    PRECOMMITTED = "PRECOMMITTED"
+    DURABLE = "DURABLE"
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
 
 
-_AFRESH = "start in a new checkpoint directory"
-_MUST_EQUAL = (
-    ("job", "CKPT-005", "the checkpoint belongs to another job", "run that job"),
-    ("engine", "CKPT-011", "the checkpoint was written by another engine", "run it on that engine (--local or not)"),
-    ("lineage", "CKPT-007", "the manifests of the checkpoint belong to another lineage", "restore lineage.json"),
-    ("parallelism", "CKPT-008", "the checkpoint was written with another parallelism", "set parallelism={stored}"),
-)
-"""Fields of identity that a manifest must agree with: field, code, problem, fix."""
+_FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
+    Phase.CREATED: (Phase.COMMITTED, Phase.ABORTED),
+    Phase.STAGING: (Phase.CREATED,),
+    Phase.PRECOMMITTED: (Phase.STAGING,),
+    Phase.DURABLE: (Phase.PRECOMMITTED, Phase.STAGING),
+    Phase.COMMITTED: (Phase.DURABLE,),
+    Phase.ABORTED: (Phase.CREATED, Phase.STAGING, Phase.PRECOMMITTED),
+}
 
 
-class Participant(Protocol):
-    """A sink's committer, as the protocol sees it."""
+class Owner(Protocol):
+    """Whoever may write: raises once another took over."""
 
-    def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
-        """Turn commit messages into a transaction."""
-        ...
-
-    def publish(self, epoch: Epoch, transaction: Any) -> None:
-        """Make a transaction visible; repeating it changes nothing."""
-        ...
-
-    def discard(self, messages: Sequence[Any]) -> None:
-        """Drop staged output."""
-        ...
-
-    def recover(self, durable: Epoch | None) -> None:
-        """Drop staged output of epochs after `durable`."""
+    def check(self) -> None:
+        """Raise unless still the owner."""
         ...
 
 
@@ -58,10 +70,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     lineage: str
+    token: int
     guarantee: str
     fingerprint: Fingerprint
     parallelism: int
+    depth: int
     engine: str
+    requirements: dict[str, Any] = {}
+    operators: dict[str, Any] = {}
+    uids: dict[str, str] = {}
+    history: list[tuple[str, int]] = []
 
 
 class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,67 +87,124 @@ class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
 
     epoch: Epoch
     digest: str
+    follows: str
+    """Digest of the epoch before, as the plan of this one knows it."""
+    kind: Kind
     plan: dict[str, Any]
     planner: dict[str, Any]
     messages: dict[str, list[Any]]
-    """Per sink: the commit messages of its tasks, in task order."""
+    """Per participant: the commit messages of its tasks, in task order; of a source its position."""
     counts: dict[str, dict[str, int]]
-    terminal: bool
+    sources: dict[str, SourceRange] = {}
+    watermarks: dict[str, int] = {}
+    sinks: dict[str, SinkRecord] = {}
+    segments: list[Segment] = []
 
 
 class EpochCoordinator:
-    """Owns the manifests of one checkpoint."""
+    """Owns the manifests of one lineage. One epoch is in flight at a time."""
 
-    def __init__(self, store: ManifestStore, identity: Identity, sinks: Mapping[str, Participant]) -> None:
-        self._store, self._identity = store, identity
-        # Sinks are given in the order of the graph; those nearest the end publish first.
-        self._sinks = dict(reversed(list(sinks.items())))
+    def __init__(
+        self,
+        store: ManifestStore,
+        head: HeadKeeper,
+        identity: Identity,
+        participants: Mapping[str, Participant],
+        owner: Owner,
+        *,
+        retained: int = 50,
+    ) -> None:
+        self._store, self._head, self._identity, self._owner = store, head, identity, owner
+        # In the order of the graph, from sources to sinks.
+        self._participants = dict(participants)
+        self._retained = retained
+        self.phase = Phase.COMMITTED
+        self._newest: EpochManifest | None = None
 
-    def recover(self) -> EpochManifest | None:
-        """Check the newest manifest, publish it, and drop what never became durable."""
-        newest = self.newest()
-        if newest is not None:
-            self._check(newest)
-            self._publish(newest)
-        for sink in self._sinks.values():
-            sink.recover(None if newest is None else Epoch(newest.epoch))
+    # Start.
+
+    def recover(self, check: Callable[[EpochManifest | None], None]) -> EpochManifest | None:
+        """Fence, read the newest manifest, let `check` refuse it, publish it, drop what never became durable."""
+        for participant in self._participants.values():
+            participant.fence()
+        self._newest = newest = self.newest()
+        check(newest)
+        self._remove_undecided()
+        for name, participant in reversed(self._participants.items()):
+            record = None if newest is None else newest.participants.get(name)
+            epoch = None if newest is None else Epoch(newest.epoch)
+            participant.restore(epoch, None if record is None else record.handle)
         return newest
 
     def newest(self) -> EpochManifest | None:
-        """The newest manifest, verified."""
-        names = self._store.names("manifests/")
-        return self._read(names[-1]) if names else None
+        """The manifest the head names, verified."""
+        head = self._head.current
+        return None if head.epoch is None else self._read(head.manifest)
 
-    def decided(self, epoch: Epoch) -> EpochManifest | None:
-        """The durable manifest of an epoch, if it has one."""
-        name = manifest_name(epoch)
-        return self._read(name) if self._store.read(name) is not None else None
+    def _remove_undecided(self) -> None:
+        """A manifest the head never came to name is a staged epoch that was not durable.
+
+        Only those of earlier owners: if this one was replaced without knowing, the newer ones are not its to remove.
+        """
+        head = self._head.current
+        newest = -1 if head.epoch is None else head.epoch
+        for name in self._store.names(manifest_prefix(head.lineage)):
+            if epoch_of(name) > newest and _token_of(name) < self._identity.token:
+                self._store.delete(name)
+
+    # One epoch.
+
+    def begin(self, epoch: Epoch) -> None:
+        """The epoch's range is fixed; its rows are about to be staged. An epoch that is not the next one is refused."""
+        self._owner.check()
+        newest = -1 if self._head.current.epoch is None else self._head.current.epoch
+        if epoch not in (newest, newest + 1):
+            msg = f"epoch {epoch} does not follow the newest durable epoch {newest}"
+            raise CheckpointRefused(msg, code="CKPT-013", hint="see `millstream doctor CHECKPOINT`")
+        self.abort()
+        if self.phase is Phase.DURABLE:
+            # Its publication failed. It comes before anything new: recovery publishes one epoch, so there may not be two.
+            assert self._newest is not None, "a durable epoch has a manifest"
+            self._publish(self._newest)
+        self._enter(Phase.CREATED)
+        self._enter(Phase.STAGING)
 
     def commit(self, staged: StagedEpoch) -> EpochManifest:
         """Decide and publish an epoch; an epoch that is durable already is only published."""
         # Step 1. Adopt a durable manifest
         failpoint("staged")
-        decided = self.decided(staged.epoch)
-        if decided is not None:
-            return self._adopt(decided, staged)
-        # Step 2. Prepare every sink
-        sinks = {name: sink.prepare(staged.epoch, staged.messages.get(name, [])) for name, sink in self._sinks.items()}
+        if self._is_decided(staged.epoch):
+            return self._adopt(staged)
+        self._check_chain(staged)
+        # Step 2. Save and prepare every participant
+        manifest = self._prepared(staged)
         failpoint("prepared")
         # Step 3. Make the manifest durable
-        manifest = self._manifest(staged, sinks)
-        if not self._store.create(manifest_name(staged.epoch), encode_manifest(manifest)):
-            adopted = self.decided(staged.epoch)
-            assert adopted is not None, "a manifest that exists can be read"
-            return self._adopt(adopted, staged)
+        self._make_durable(manifest)
         failpoint("durable")
         # Step 4. Publish
         self._publish(manifest)
         failpoint("published")
-        self._retire(staged.epoch)
+        self._retire()
         return manifest
 
-    def _adopt(self, decided: EpochManifest, staged: StagedEpoch) -> EpochManifest:
-        if decided.digest != staged.digest:
+    def abort(self) -> None:
+        """The epoch failed before it was durable. Prepared work is kept: `restore` decides about it."""
+        if self.phase in (Phase.CREATED, Phase.STAGING, Phase.PRECOMMITTED):
+            self._enter(Phase.ABORTED)
+
+    def _enter(self, phase: Phase) -> None:
+        assert self.phase in _FOLLOWS[phase], f"{phase} cannot follow {self.phase}"
+        self.phase = phase
+
+    def _is_decided(self, epoch: Epoch) -> bool:
+        return self._head.current.epoch is not None and epoch <= self._head.current.epoch
+
+    def _adopt(self, staged: StagedEpoch) -> EpochManifest:
+        """The manifest has the decision; what the replay staged is dropped."""
+        decided = self.newest()
+        assert decided is not None, "a decided epoch has a manifest"
+        if (decided.epoch, decided.digest) != (staged.epoch, staged.digest):
             msg = f"epoch {staged.epoch} came back with other rows than its manifest records"
             raise CheckpointRefused(
                 msg,
@@ -138,55 +213,114 @@ class EpochCoordinator:
                 known=decided.digest,
                 hint="the source or the checkpoint was changed; restore it",
             )
-        for name, messages in staged.messages.items():
-            self._sinks[name].discard(messages)
+        self._enter(Phase.DURABLE)
+        for name, participant in self._participants.items():
+            participant.discard(staged.messages.get(name, []))
+            if name in decided.participants:
+                participant.decide(staged.epoch, decided.participants[name].handle)
         self._publish(decided)
         return decided
 
-    def _publish(self, manifest: EpochManifest) -> None:
-        for name, sink in self._sinks.items():
-            if name in manifest.sinks:
-                sink.publish(Epoch(manifest.epoch), manifest.sinks[name])
-                failpoint("sink_published")
+    def _check_chain(self, staged: StagedEpoch) -> None:
+        """An epoch starts where the one before ended: its plan names the digest of that one."""
+        if self._newest is not None and staged.follows != self._newest.digest:
+            msg = f"epoch {staged.epoch} does not start where epoch {self._newest.epoch} ended"
+            raise CheckpointRefused(
+                msg,
+                code="CKPT-014",
+                found=staged.follows,
+                known=self._newest.digest,
+                hint="the source positions or the checkpoint were changed; see `millstream doctor CHECKPOINT`",
+            )
 
-    def _manifest(self, staged: StagedEpoch, sinks: dict[str, Any]) -> EpochManifest:
+    def _prepared(self, staged: StagedEpoch) -> EpochManifest:
+        records: dict[str, ParticipantRecord] = {}
+        saved = {
+            name: participant.save(staged.epoch, staged.messages.get(name, []))
+            for name, participant in self._participants.items()
+        }
+        for name, participant in self._participants.items():
+            handle = participant.prepare(staged.epoch)
+            records[name] = ParticipantRecord(type=participant.type, state=saved[name], handle=handle)
+        self._enter(Phase.PRECOMMITTED)
+        return self._manifest(staged, records)
+
+    def _make_durable(self, manifest: EpochManifest) -> None:
+        """Write the manifest, then move the head to it. Both are refused once another owner moved the head."""
+        name = manifest_name(manifest.lineage, manifest.epoch, manifest.token)
+        content = encode_manifest(manifest)
+        try:
+            self._owner.check()
+            if not self._store.create(name, content) and self._store.read(name) != content:
+                # This owner's own earlier attempt at the epoch. The head may have come to name it although the swap
+                # reported a failure, so it stays; the next owner reads the head and decides.
+                msg = f"manifest {name} is there already, of an attempt whose outcome is not known"
+                raise ExternalFailure(msg, code="CKPT-015", hint="start the job again")
+            failpoint("manifest_written")
+            self._head.move(
+                msgspec.structs.replace(self._head.current, epoch=manifest.epoch, manifest=name, token=manifest.token)
+            )
+        except BaseException:
+            for participant in self._participants.values():
+                participant.finish(Epoch(manifest.epoch), success=False)
+            self.abort()
+            raise
+        self._newest = manifest
+        self._enter(Phase.DURABLE)
+
+    def _publish(self, manifest: EpochManifest) -> None:
+        """Sinks nearest the end first; sources acknowledge last."""
+        for participant in reversed(self._participants.values()):
+            participant.finish(Epoch(manifest.epoch), success=True)
+            failpoint("sink_published")
+        self._enter(Phase.COMMITTED)
+
+    def _manifest(self, staged: StagedEpoch, participants: dict[str, ParticipantRecord]) -> EpochManifest:
+        identity = self._identity
         return EpochManifest(
-            job=self._identity.job,
-            lineage=self._identity.lineage,
+            job=identity.job,
+            lineage=identity.lineage,
             epoch=staged.epoch,
-            kind="terminal" if staged.terminal else "periodic",
-            guarantee=self._identity.guarantee,
-            fingerprint=self._identity.fingerprint.whole,
-            fingerprint_steps=self._identity.fingerprint.steps,
-            parallelism=self._identity.parallelism,
-            engine=self._identity.engine,
+            token=identity.token,
+            kind=staged.kind,
+            guarantee=identity.guarantee,
+            requirements=identity.requirements,
+            fingerprint=identity.fingerprint.whole,
+            fingerprint_steps=identity.fingerprint.steps,
+            parallelism=identity.parallelism,
+            depth=identity.depth,
+            engine=identity.engine,
             digest=staged.digest,
             plan=staged.plan,
             planner=staged.planner,
-            sinks=sinks,
+            sources=staged.sources,
+            watermarks=staged.watermarks,
+            operators=identity.operators,
+            uids=identity.uids,
+            history=identity.history,
+            participants=participants,
+            sinks=staged.sinks,
+            segments=staged.segments,
             counts=staged.counts,
             created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
         )
 
-    def _check(self, newest: EpochManifest) -> None:
-        """A checkpoint is resumed by the job, engine and plan that wrote it."""
-        for field, code, problem, hint in _MUST_EQUAL:
-            stored, mine = getattr(newest, field), getattr(self._identity, field)
-            if stored != mine:
-                fix = hint.format(stored=stored)
-                raise CheckpointRefused(problem, code=code, found=stored, known=mine, hint=f"{fix}, or {_AFRESH}")
-        stored_plan = Fingerprint(whole=newest.fingerprint, steps=newest.fingerprint_steps)
-        changes = self._identity.fingerprint.changes(stored_plan)
-        if changes:
-            msg = "the job changed since the checkpoint was written: " + "; ".join(changes)
-            raise CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, or {_AFRESH}")
-
     def _read(self, name: str) -> EpochManifest:
         content = self._store.read(name)
-        assert content is not None, f"{name} was listed"
+        if content is None:
+            what = f"manifest {name}"
+            raise damaged(what, "the head names it, but it is not there")
         return decode_manifest(content, name=name)
 
-    def _retire(self, epoch: int) -> None:
-        for name in self._store.names("manifests/")[:-RETAINED]:
-            if name < manifest_name(epoch):
+    def _retire(self) -> None:
+        """Remove manifests of epochs far behind. By epoch, so that an owner replaced meanwhile removes nothing newer."""
+        head = self._head.current
+        assert head.epoch is not None, "an epoch was just published"
+        for name in self._store.names(manifest_prefix(head.lineage)):
+            if epoch_of(name) <= head.epoch - self._retained:
                 self._store.delete(name)
+
+
+def _token_of(name: str) -> int:
+    """The token in a manifest's name."""
+    return int(name.rpartition("-")[2].removesuffix(".json"))

@@ -1,30 +1,72 @@
-"""`EpochManifest`: the record that makes an epoch durable. Its checksum is verified before anything in it is believed."""
+"""`EpochManifest`: everything a restart needs to know about an epoch. It counts once the head names it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any, Literal
 
 import msgspec
 
-from millstream.errors import CheckpointRefused
+from millstream.checkpoint.sealed import seal, unseal_as
 
-FORMAT = 1
+FORMAT = 2
+Kind = Literal["periodic", "savepoint", "exported", "terminal"]
+
+
+class SourceRange(msgspec.Struct, frozen=True, kw_only=True):
+    """What an epoch read of a source: from `start` up to, but without, `end`."""
+
+    start: Any
+    end: Any
+    digest: str
+    """Hash of both."""
+
+
+class ParticipantRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A source or sink that takes part in the epoch."""
+
+    type: str
+    """`source` or `sink`, and the connector's name."""
+    state: Any = None
+    """What it saved before it prepared."""
+    handle: Any = None
+    """Its prepared work: what is published, once or again."""
+
+
+class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink's part of the epoch in numbers."""
+
+    protocol: str
+    """Its capability, such as STAGED_ATOMIC_COMMIT; `direct` where the tasks wrote in place."""
+    rows: int
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of state that belongs to the epoch."""
+
+    type: str
+    path: str
+    codec: str
+    bytes: int
+    checksum: str
 
 
 class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a restart needs to know about an epoch."""
+    """The record of one epoch."""
 
     job: str
     lineage: str
     epoch: int
-    kind: Literal["periodic", "terminal"]
+    token: int
+    """Fencing token of the owner that made it durable."""
+    kind: Kind
     guarantee: str
+    requirements: dict[str, Any]
     fingerprint: str
     fingerprint_steps: dict[str, str]
     parallelism: int
     """Subtasks of every keyed step: state is kept per subtask."""
+    depth: int
+    """Levels of keyed steps."""
     engine: str
     """`spark` or `local`: where the state lies."""
     digest: str
@@ -33,49 +75,50 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The epoch plan: source positions, clock, watermarks."""
     planner: dict[str, Any]
     """What the planner had learned by the end of the epoch."""
-    sinks: dict[str, Any] = {}
-    """Per sink: the transaction to publish."""
+    sources: dict[str, SourceRange] = {}
+    watermarks: dict[str, int] = {}
+    """Per event-time step, and `combined`."""
+    operators: dict[str, Any] = {}
+    """Per keyed step, by uid: its state layout."""
+    uids: dict[str, str] = {}
+    """Per step id: its uid."""
+    history: list[tuple[str, int]] = []
+    """The earlier lineages that count, each with its last epoch."""
+    participants: dict[str, ParticipantRecord] = {}
+    sinks: dict[str, SinkRecord] = {}
+    segments: list[Segment] = []
     counts: dict[str, dict[str, int]] = {}
     """Rows of this epoch per step."""
     created_at: str
     """For people only."""
 
 
-def manifest_name(epoch: int) -> str:
-    """Where the manifest of an epoch is stored."""
-    return f"manifests/{epoch:012d}.json"
+def source_connectors(manifest: EpochManifest) -> dict[str, str]:
+    """Per source, by uid: its connector."""
+    kinds = {uid: record.type.split(" ", 1) for uid, record in manifest.participants.items()}
+    return {uid: connector for uid, (kind, connector) in kinds.items() if kind == "source"}
+
+
+def manifest_name(lineage: str, epoch: int, token: int) -> str:
+    """Where a manifest is stored. Two owners never write one name."""
+    return f"{manifest_prefix(lineage)}{epoch:012d}-{token:06d}.json"
+
+
+def manifest_prefix(lineage: str) -> str:
+    """What the names of a lineage's manifests start with."""
+    return f"manifests/{lineage}/"
+
+
+def epoch_of(name: str) -> int:
+    """The epoch in a manifest's name."""
+    return int(name.rpartition("/")[2].partition("-")[0])
 
 
 def encode_manifest(manifest: EpochManifest) -> bytes:
-    """Canonical JSON with format and checksum."""
-    content = msgspec.to_builtins(manifest, str_keys=True)
-    body = _canonical(content)
-    return _canonical({"format": FORMAT, "checksum": hashlib.sha256(body).hexdigest(), "manifest": content})
+    """The stored form."""
+    return seal(msgspec.to_builtins(manifest, str_keys=True), format=FORMAT)
 
 
 def decode_manifest(data: bytes, *, name: str) -> EpochManifest:
-    """Read a manifest; a wrong checksum, an unknown format or cut content is refused."""
-    try:
-        envelope = json.loads(data)
-        stored, checksum, content = envelope["format"], envelope["checksum"], envelope["manifest"]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise _damaged(name, f"not readable ({problem})") from None
-    if stored != FORMAT:
-        msg = f"manifest {name} has another format"
-        raise CheckpointRefused(
-            msg, code="CKPT-002", found=stored, known=FORMAT, hint="resume with the version that wrote it"
-        )
-    if hashlib.sha256(_canonical(content)).hexdigest() != checksum:
-        raise _damaged(name, "checksum does not match")
-    return msgspec.convert(content, EpochManifest)
-
-
-def _canonical(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def _damaged(name: str, why: str) -> CheckpointRefused:
-    msg = f"manifest {name} is damaged: {why}"
-    return CheckpointRefused(
-        msg, code="CKPT-003", hint="restore the file from a copy, or start in a new checkpoint directory"
-    )
+    """Read the stored form, verified."""
+    return unseal_as(EpochManifest, data, name=f"manifest {name}", format=FORMAT)

@@ -106,7 +106,7 @@ def test_the_same_job_built_twice_is_the_same():
         {"lateness": 5},
         {"close": lambda window: window.reduce(lambda a, b: b, id="window")},
     ],
-    ids=str,
+    ids=lambda value: "-".join(sorted(value)),
 )
 def test_what_may_change_freely(changes):
     assert fingerprint(**changes) == fingerprint()
@@ -132,7 +132,7 @@ def test_what_may_change_freely(changes):
         ),
         ({"sink": ms.print()}, {"out", "sums", "windows"}),
     ],
-    ids=str,
+    ids=lambda value: "-".join(sorted(value)),
 )
 def test_what_state_depends_on_is_named_by_step(changes, steps):
     requirements = {"guarantee": "at_least_once"}

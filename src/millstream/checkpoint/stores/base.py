@@ -1,4 +1,4 @@
-"""The contract of manifest stores."""
+"""The contract of manifest stores, and the names it allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ManifestStore(Protocol):
-    """Small named objects. A name is created once, whole or not at all, and never changes."""
+    """Small named objects, each whole or absent. What `create` made never changes; what changes is changed by `swap` alone."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Make an object durable; `False` when the name exists already (whatever its content)."""
@@ -20,6 +20,38 @@ class ManifestStore(Protocol):
         """Names that start with a prefix, sorted."""
         ...
 
+    def swap(self, name: str, expected: bytes | None, content: bytes) -> bool:
+        """Replace `expected` (`None`: nothing there) by `content`, durably; `False` when something else is there."""
+        ...
+
     def delete(self, name: str) -> None:
         """Remove an object, if it is there."""
         ...
+
+    def close(self) -> None:
+        """Give back connections, if there are any."""
+        ...
+
+
+def checked_name(name: str) -> str:
+    """A name that means the same in every store: relative, without `.` or `..`; names with a leading dot are the store's own."""
+    assert is_listed(name), f"{name!r} is no name of a stored object"
+    assert "\0" not in name, "a name holds no zero byte"
+    return name
+
+
+def is_listed(name: str) -> bool:
+    """Whether a name belongs to an object and not to the store itself."""
+    return all(part and not part.startswith(".") for part in name.split("/"))
+
+
+def checked_prefix(prefix: str) -> str:
+    """A prefix of names, which may end anywhere."""
+    folder = folder_of(prefix)
+    assert not folder or is_listed(folder), f"{prefix!r} is no prefix of names"
+    return prefix
+
+
+def folder_of(prefix: str) -> str:
+    """The folder that holds every name with a prefix."""
+    return prefix.rpartition("/")[0]

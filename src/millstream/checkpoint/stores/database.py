@@ -1,0 +1,114 @@
+"""A store in a table of a database. The statements are the same for every database; a `Session` runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+from urllib.parse import unquote, unquote_plus, urlencode, urlsplit
+
+from millstream.checkpoint.stores.base import checked_name, checked_prefix
+from millstream.checkpoint.stores.remote import RemoteStore, Stored
+from millstream.errors import ExternalFailure, InvalidPlan
+
+TABLE = "millstream_objects"
+_INSERT = f"INSERT INTO {TABLE} (content, writer, store, name) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_REPLACE = f"UPDATE {TABLE} SET content = ?, writer = ? WHERE store = ? AND name = ? AND content = ?"
+_LOOK = f"SELECT content, writer FROM {TABLE} WHERE store = ? AND name = ?"
+_NAMES = f"SELECT name FROM {TABLE} WHERE store = ? AND substr(name, 1, length(?)) = ?"
+_DELETE = f"DELETE FROM {TABLE} WHERE store = ? AND name = ?"
+_SECRET_OPTIONS = ("password", "sslpassword")
+
+
+class Session(Protocol):
+    """Statements with `?` for each value, each in a transaction of its own that is durable when the call returns."""
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Rows; asked again when the connection breaks."""
+        ...
+
+    def change(self, statement: str, *values: object) -> int:
+        """Rows changed; raises `Unanswered` when the connection breaks before the reply."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseUrl:
+    """The url of a store, taken apart: what the driver gets, which store in the table, and what people may see."""
+
+    driver: str = dataclasses.field(repr=False)
+    store: str
+    shown: str
+    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+    def failure(
+        self, why: object, *, hint: str = "check that the database runs and its disk has room"
+    ) -> ExternalFailure:
+        """What went wrong with the database, without its password."""
+        msg, text = f"the database {self.shown} failed", str(why).strip()
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return ExternalFailure(msg, code="CKPT-032", found=text[:500], hint=hint)
+
+
+def parse_url(url: str) -> DatabaseUrl:
+    """Take a url apart; `?store=NAME` keeps several checkpoints in one database."""
+    parts = urlsplit(url)
+    options = dict(option.partition("=")[::2] for option in parts.query.split("&") if option)
+    store = unquote_plus(options.pop("store", "default"))
+    user, has_user, host = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    written = {password, *(options.get(option, "") for option in _SECRET_OPTIONS)}
+    shown = f"{parts.scheme}://{name}{has_user}{host}{parts.path}?{urlencode({'store': store})}"
+    if not store:
+        msg = "the url of the store has an empty name in `?store=`"
+        raise InvalidPlan(msg, code="PLAN-034", found=shown, hint="give the store a name, or leave `store` out")
+    # The rest stays as it is written: drivers differ in what they decode.
+    rest = "&".join(f"{option}={value}" for option, value in options.items())
+    driver = url.partition("?")[0] + (f"?{rest}" if rest else "")
+    # The longest first: a secret may contain another.
+    secrets = written | {unquote(each) for each in written} | {unquote_plus(each) for each in written}
+    hidden = tuple(sorted(filter(None, secrets), key=len, reverse=True))
+    return DatabaseUrl(driver=driver, store=store, shown=shown, secrets=hidden)
+
+
+class DatabaseStore(RemoteStore):
+    """Objects as rows. The conflict on the primary key and the condition of the update decide who wins."""
+
+    def __init__(self, session: Session, url: DatabaseUrl) -> None:
+        self._session, self._url = session, url
+
+    def __repr__(self) -> str:
+        return f"DatabaseStore({self._url.shown!r})"
+
+    def names(self, prefix: str) -> list[str]:
+        """Names that start with a prefix, sorted."""
+        checked_prefix(prefix)
+        # Sorted here: the order of a database depends on its locale.
+        return sorted(name for (name,) in self._session.query(_NAMES, self._url.store, prefix, prefix))
+
+    def delete(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        # Repeating a deletion does no harm, so it may be asked again like a query.
+        self._session.query(_DELETE, self._url.store, checked_name(name))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._session.close()
+
+    def _insert(self, name: str, stored: Stored) -> bool:
+        return self._session.change(_INSERT, stored.content, stored.writer, self._url.store, name) == 1
+
+    def _replace(self, name: str, expected: bytes, stored: Stored) -> bool:
+        values = (stored.content, stored.writer, self._url.store, name, expected)
+        return self._session.change(_REPLACE, *values) == 1
+
+    def _look(self, name: str) -> Stored | None:
+        rows = self._session.query(_LOOK, self._url.store, name)
+        return Stored(content=bytes(rows[0][0]), writer=rows[0][1]) if rows else None
+
+    def _failure(self, why: str) -> ExternalFailure:
+        return self._url.failure(why)

@@ -1,0 +1,49 @@
+"""From a url to its store. Drivers are imported with the first url that needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from millstream.checkpoint.stores.base import ManifestStore
+from millstream.checkpoint.stores.local import LocalStore
+from millstream.errors import InvalidPlan
+
+KNOWN = ("a path", "file:///path", "s3://bucket/prefix", "sqlite:///file.db", "postgresql://user@host/database")
+
+
+def open_store(url: str | Path) -> ManifestStore:
+    """The store of a url or path; makes what is missing of it.
+
+    Raises:
+        InvalidPlan: (PLAN-034) an unknown scheme, or a url that names no store.
+        ExternalFailure: (CKPT-032) a service that does not answer.
+    """
+    if isinstance(url, Path) or "://" not in url:
+        return LocalStore(url)
+    match urlsplit(url).scheme:
+        case "file":
+            return LocalStore(_file_path(url))
+        case "s3":
+            from millstream.checkpoint.stores.s3 import S3Store
+
+            return S3Store(url)
+        case "sqlite":
+            from millstream.checkpoint.stores.sqlite import open_sqlite
+
+            return open_sqlite(url)
+        case "postgresql" | "postgres":
+            from millstream.checkpoint.stores.postgres import open_postgres
+
+            return open_postgres(url)
+        case scheme:
+            msg = "a store of an unknown kind"
+            raise InvalidPlan(msg, code="PLAN-034", found=f"{scheme}://", known=KNOWN, hint="use a known scheme")
+
+
+def _file_path(url: str) -> Path:
+    parts = urlsplit(url)
+    if parts.netloc not in {"", "localhost"} or parts.path in {"", "/"}:
+        msg = "the url of the store names no directory of this machine"
+        raise InvalidPlan(msg, code="PLAN-034", found=url, known="file:///path", hint="name a directory")
+    return Path(unquote(parts.path))
