@@ -1,0 +1,1 @@
+"""The Nexmark queries as Millstream jobs."""

@@ -1,0 +1,104 @@
+"""`millstream nexmark`: the events and the queries of the Nexmark benchmark."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from millstream.cli.failure import JOB_FAILED, BadTarget, reported
+from millstream.cli.options import Debug, Master
+from millstream.connectors.nexmark.dataset import EVENTS_PER_FILE, write_parquet
+from millstream.connectors.nexmark.spec import BASE, KINDS, nexmark
+from millstream.model.time import instant_text
+
+app = typer.Typer(help="The Nexmark benchmark.", no_args_is_help=True)
+_FORMATS = ("parquet",)
+
+
+@app.command()
+def generate(
+    *,
+    events: Annotated[int, typer.Option("--events", min=1, help="How many.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="One folder per kind is written here.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Other seeds give other values.")] = 42,
+    rate: Annotated[float, typer.Option("--rate", help="Events per second of event time.")] = 10_000,
+    base: Annotated[str, typer.Option("--base", help="Event time before the first event.")] = instant_text(BASE),
+    group: Annotated[int, typer.Option("--group", help="Shuffle events within groups of this size.")] = 1,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kinds", help=f"{', '.join(KINDS)}; may be given several times.")
+    ] = None,
+    file_events: Annotated[
+        int, typer.Option("--file-events", min=1, help="Events that one file is made of.")
+    ] = EVENTS_PER_FILE,
+    form: Annotated[str, typer.Option("--format", help="parquet.")] = "parquet",
+    debug: Debug = False,
+) -> None:
+    """Write events to files in the order of time: DIR/KIND/part-00000.parquet and so on, by default of kind all."""
+    if form not in _FORMATS:
+        msg = f"--format takes {', '.join(_FORMATS)}, found {form!r}"
+        raise typer.BadParameter(msg)
+    with reported(debug=debug):
+        for kind in dict.fromkeys(kinds or ["all"]):
+            spec = nexmark(events, seed=seed, rate=rate, base=base, group=group, kinds=kind)
+            paths = write_parquet(out / kind, spec, events_per_file=file_events)
+            size = sum(path.stat().st_size for path in paths)
+            typer.echo(f"{out / kind}: {events:,} events, {len(paths)} files, {size / 1e6:,.1f} MB")
+
+
+@app.command()
+def run(
+    *,
+    queries: Annotated[str, typer.Option("--queries", metavar="Q,Q", help="Which, as in q0,q5,c1.")] = "all",
+    events: Annotated[int, typer.Option("--events", min=1, help="How many.")] = 100_000,
+    local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
+    master: Master = "local[*]",
+    debug: Debug = False,
+) -> None:
+    """Run queries of examples/nexmark and compare their answers with the known ones; exit code 1 when one differs.
+
+    Rows and checksums of 100 000 and 1 000 000 events are known; those of other numbers are computed by DuckDB.
+    """
+    with reported(debug=debug):
+        runs = _module("examples.nexmark.running")
+        chosen = _chosen(queries, list(runs.QUERIES))
+        typer.echo(f"{'query':5} {'events/s':>10} {'seconds':>8} {'cpu':>7}  rows and checksum")
+        wrong = 0
+        for outcome in runs.outcomes(chosen, events, **({"local": True} if local else {"master": master})):
+            wrong += not outcome.is_exact
+            typer.echo(_line(outcome, has_cpu=local))
+        typer.echo(f"{len(chosen) - wrong} of {len(chosen)} queries exact over {events:,} events")
+        if wrong:
+            raise typer.Exit(JOB_FAILED)
+
+
+def _module(name: str) -> Any:
+    """A module of the examples, which lie beside the package in a checkout and are no part of it."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        msg = "the queries are not here"
+        hint = "run this in the top folder of a checkout, with duckdb installed"
+        raise BadTarget(msg, code="CLI-002", found=str(problem), hint=hint) from problem
+
+
+def _chosen(queries: str, known: list[str]) -> list[str]:
+    names = known if queries == "all" else list(dict.fromkeys(name.strip() for name in queries.split(",")))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        msg = f"--queries takes {', '.join(known)}, found {', '.join(map(repr, unknown))}"
+        raise typer.BadParameter(msg)
+    return names
+
+
+def _line(outcome: Any, *, has_cpu: bool) -> str:
+    """One query; the CPU of an engine outside this process is not known here."""
+    cpu = f"{outcome.cpu:7.2f}" if has_cpu else f"{'':7}"
+    found, expected = (", ".join(map(str, values)) for values in (outcome.found, outcome.expected))
+    verdict = "exact" if outcome.is_exact else f"EXPECTED {expected}"
+    return f"{outcome.query:5} {outcome.rate:10,.0f} {outcome.seconds:8.2f} {cpu}  {found}  {verdict}"
