@@ -12,10 +12,10 @@ from millstream.runtime.connector import BadRecord, SourceContext
 SCHEMA = schema_of("n long, name string")
 
 
-def opened(path, schema=SCHEMA, log_dir=None, **options):
+def opened(path, schema=SCHEMA, log_dir=None, token=1, **options):
     spec = files(path, **options)
     checked = checked_options(DECLARATION.source.options, spec.options, step="in", name="files")
-    context = SourceContext(step="in", schema=schema, log_dir=log_dir, parallelism=2)
+    context = SourceContext(step="in", schema=schema, log_dir=log_dir, parallelism=2, token=token)
     return FilesEnumerator(checked, context), FilesReader(checked, schema)
 
 

@@ -2,11 +2,13 @@ import datetime as dt
 import decimal
 import json
 import math
+import zlib
 
 import pyarrow.parquet as pq
 import pytest
 from tests.unit.connectors.reading import SCHEMA, everything, opened, read
 
+from millstream.connectors.files.lists import tag_of
 from millstream.connectors.files.reader import published_files, read_files
 from millstream.connectors.files.sink import FilesCommitter, FilesWriter
 from millstream.connectors.files.spec import DECLARATION, files
@@ -154,7 +156,9 @@ def test_recover_sweeps_only_its_own_unpublished_files(tmp_path):
     unfinished = sink.writer(epoch=4)
     unfinished.write(rows_to_batch(rows(4), SCHEMA))
     other.staged(rows(5), epoch=3)
-    (tmp_path / "_millstream" / "out-L" / ".0000000003.json-left").write_text("torn")
+    (
+        tmp_path / "_millstream" / f"out-L-{tag_of(job='j', lineage='L', step='out')}" / ".0000000003.json-left"
+    ).write_text("torn")
     before = set(data_files(tmp_path))
     Sink(tmp_path).committer.recover(2)
     gone = before - set(data_files(tmp_path))
@@ -171,6 +175,23 @@ def test_recover_keeps_published_files_even_without_a_durable_epoch(tmp_path):
     sink.committer.recover(None)
     assert read_back(tmp_path) == rows(1)
     assert len(data_files(tmp_path)) == 1
+
+
+def test_checksums_stand_in_the_lists(tmp_path):
+    Sink(tmp_path, max_rows_per_file=4).published(rows(*range(10)))
+    found = published_files(tmp_path)
+    assert len(found) == 3
+    for file in found:
+        content = (tmp_path / file.path).read_bytes()
+        assert (file.bytes, file.crc32) == (len(content), zlib.crc32(content))
+
+
+def test_a_list_that_is_no_list_is_refused(tmp_path):
+    Sink(tmp_path).published(rows(1))
+    (path,) = tmp_path.rglob("0000000001.json")
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(CheckpointRefused, match="cannot be read"):
+        published_files(tmp_path)
 
 
 def test_files_roll_at_the_limit_of_rows(tmp_path):

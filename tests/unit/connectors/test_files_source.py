@@ -83,11 +83,10 @@ def test_a_torn_line_of_the_log_is_found_again(three, tmp_path):
     log = tmp_path / "log"
     first, _ = opened(three, log_dir=log, watch=True)
     whole = first.advance(first.initial(), 1000)
-    file = log / "files.jsonl"
+    file = log / "files-000001.jsonl"
     expected = file.read_bytes()
     file.write_bytes(expected[:-20])
     second, reader = opened(three, log_dir=log, watch=True)
-    assert file.read_bytes() == b"".join(expected.splitlines(keepends=True)[:-1])
     assert second.advance(second.initial(), 1000).position == whole.position
     assert file.read_bytes() == expected
     assert read(second, reader, {"unit": 0}, whole.position) == rows(*range(6))
@@ -97,7 +96,7 @@ def test_a_damaged_log_and_a_lost_log_are_refused(three, tmp_path):
     log = tmp_path / "log"
     first, _ = opened(three, log_dir=log)
     end = first.advance(first.initial(), 1000).position
-    file = log / "files.jsonl"
+    file = log / "files-000001.jsonl"
     file.write_bytes(b"?" + file.read_bytes())
     with pytest.raises(CheckpointRefused, match="line 1"):
         opened(three, log_dir=log)

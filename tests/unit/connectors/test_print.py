@@ -5,8 +5,9 @@ import pytest
 from millstream.connectors.print.sink import PrintCommitter, PrintWriter
 from millstream.connectors.print.spec import DECLARATION, print_rows
 from millstream.model.connector import checked_options
+from millstream.model.guarantee import SinkCapability
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import rows_to_batch
+from millstream.runtime.codecs import batch_to_text, rows_to_batch
 from millstream.runtime.connector import SinkContext, SinkTask
 
 SCHEMA = schema_of("name string, n long")
@@ -64,3 +65,18 @@ def test_an_epoch_without_rows_prints_nothing(capsys, kind):
 def test_long_cells_are_cut(capsys):
     (line,) = published(capsys, [[{"name": "a\n" + "b" * 100, "n": 1}]]).splitlines()[2:]
     assert line == "a\\n" + "b" * 34 + "...  1"
+
+
+def test_a_fence_and_a_succession_hold_off_nobody(capsys):
+    checked = checked_options(DECLARATION.sink.options, print_rows().options, step="out", name="print")
+    stale, fresh = (
+        PrintCommitter(checked, SinkContext(job="j", lineage="L", step="out", schema=SCHEMA, token=token))
+        for token in (1, 2)
+    )
+    fresh.fence()
+    fresh.succeed([("K", 3)], "truncate")
+    assert capsys.readouterr().out == ""
+    stale.fence()
+    stale.publish(1, stale.prepare(1, [{"rows": 1, "data": batch_to_text(rows_to_batch(rows(1), SCHEMA))}]))
+    assert "epoch 1: 1 rows" in capsys.readouterr().out
+    assert DECLARATION.sink.capability is SinkCapability.AT_LEAST_ONCE

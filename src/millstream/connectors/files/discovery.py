@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import itertools
-import json
-import os
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from millstream.checkpoint.stores.local import sync_directory
-from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.discovery_log import FoundFile, Unit
+from millstream.connectors.files.lists import FileList, PublishedLists
 from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files
-from millstream.errors import CheckpointRefused, ExternalFailure, InvalidStep
+from millstream.errors import ExternalFailure, InvalidStep
 
 _ROWS_PER_UNIT = 131_072
 _BYTES_PER_UNIT = 32 << 20
@@ -35,82 +32,6 @@ _EXTENSIONS = {
     ".feather": "arrow",
 }
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
-
-
-Unit = tuple[int, int, int]
-"""First, end, estimated rows; first and end are 0 when the file is read as a whole."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file and the units it is read in: row groups of parquet, byte ranges of json, else the whole."""
-
-    stamp: FileStamp
-    format: str
-    units: tuple[Unit, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """One line of the log."""
-        return {**dataclasses.asdict(self.stamp), "format": self.format, "units": self.units}
-
-    @staticmethod
-    def from_json(line: dict[str, Any]) -> FoundFile:
-        """Read one line of the log."""
-        stamp = FileStamp(line["path"], line["size"], line["mtime_ns"])
-        return FoundFile(stamp, line["format"], tuple((first, end, rows) for first, end, rows in line["units"]))
-
-
-class DiscoveryLog:
-    """Found files in order, in memory and, with a folder, in `files.jsonl`; a torn last line is cut off on opening."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._path = None if folder is None else folder / "files.jsonl"
-        self.files: list[FoundFile] = []
-        self.is_complete = False
-        if self._path is not None and self._path.exists():
-            self._load(self._path)
-
-    def _load(self, path: Path) -> None:
-        data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                msg = f"line {number} of the discovery log {str(path)!r} cannot be read"
-                raise CheckpointRefused(msg, code="FILES-003", hint="restore the checkpoint folder") from None
-            self._take(entry)
-        if len(whole) < len(data):
-            with path.open("rb+") as file:
-                file.truncate(len(whole))
-                os.fsync(file.fileno())
-
-    def _take(self, entry: dict[str, Any]) -> None:
-        if "complete" in entry:
-            self.is_complete = True
-        else:
-            self.files.append(FoundFile.from_json(entry))
-
-    def append(self, found: Sequence[FoundFile], *, complete: bool) -> None:
-        """Write files down, durably before they can be seen; `complete` says that no more will follow."""
-        entries = [each.to_json() for each in found] + ([{"complete": True}] if complete else [])
-        if not entries:
-            return
-        if self._path is not None:
-            _append_lines(self._path, entries)
-        self.files.extend(found)
-        self.is_complete = complete
-
-
-def _append_lines(path: Path, entries: Iterable[dict[str, Any]]) -> None:
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
-        file.flush()
-        os.fsync(file.fileno())
-    if is_new:
-        sync_directory(path.parent)
 
 
 class Discovery:
@@ -148,9 +69,18 @@ class Discovery:
 
     def _listed(self) -> list[FileStamp]:
         """Files that a sink of ours has published here; what it has not listed is not for reading."""
-        names = [file.path for each in self._lists.new() for file in each.published()]
+        return [stamp for each in self._lists.new() for stamp in self._published(each)]
+
+    def _published(self, listing: FileList) -> list[FileStamp]:
+        names = [file.path for file in listing.published()]
         infos = self._store.get_file_info([posixpath.join(self._root, name) for name in names])
-        return [FileStamp(name, info.size or 0, info.mtime_ns or 0) for name, info in zip(names, infos, strict=True)]
+        missing = [info.path for info in infos if info.type == fs.FileType.NotFound]
+        if missing and listing.is_withdrawn:
+            return []
+        if missing:
+            msg = f"published file {missing[0]!r} is missing"
+            raise ExternalFailure(msg, code="FILES-042", step=self._step, hint="restore the file")
+        return [FileStamp(name, info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)]
 
     def _is_wanted(self, stamp: FileStamp) -> bool:
         return fnmatch.fnmatchcase(posixpath.basename(stamp.path), self._options["pattern"])

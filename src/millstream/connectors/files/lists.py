@@ -1,7 +1,12 @@
-"""The lists by which a sink publishes: one small file per epoch that names the data files which belong to it."""
+"""The lists by which a sink publishes: one small file per epoch that names the data files which belong to it.
+
+An epoch without rows has a list too: it is the mark that the epoch is published. A list never changes; it may be withdrawn
+when a new lineage takes over and leaves its epoch out.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -10,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millstream.checkpoint.stores.local import LocalStore
-from millstream.connectors.files.store import LISTS, make_directory
+from millstream.checkpoint.stores.local import LocalStore, make_directory, sync_directory
+from millstream.connectors.files.store import LISTS
 from millstream.errors import CheckpointRefused
 
 _VERSION = 1
@@ -30,6 +35,8 @@ class PublishedFile:
     job: str
     lineage: str
     step: str
+    crc32: int | None = None
+    """Checksum of the file's bytes; unknown of files from before there were checksums."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,15 @@ class FileList:
     encoding: dict[str, Any]
     """The options that a reader of the files needs: format, header, delimiter."""
     files: tuple[dict[str, Any], ...]
+    token: int = 0
+    """Of the run that published it; no part of the digest, since a later run may find it published."""
+    path: Path | None = dataclasses.field(default=None, compare=False)
+    """Where it was read from."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all its files."""
+        return sum(file["rows"] for file in self.files)
 
     @property
     def digest(self) -> str:
@@ -52,17 +68,32 @@ class FileList:
         text = json.dumps(self.files, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it was taken back after it was read."""
+        return self.path is not None and not self.path.exists()
+
+    def has_content_of(self, other: FileList) -> bool:
+        """Whether both name the same rows: the same files, or files of the same bytes by other attempts."""
+        return self.files == other.files or self._contents() == other._contents()
+
+    def _contents(self) -> list[Any]:
+        # Files from before there were checksums are known by their names alone.
+        return [
+            [file["partition"], file["rows"], file["bytes"], file.get("crc32", file["path"])] for file in self.files
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """The content of the list's file."""
         head = {"version": _VERSION, "job": self.job, "lineage": self.lineage, "step": self.step, "epoch": self.epoch}
-        body = {"rows": sum(file["rows"] for file in self.files), "digest": self.digest}
+        body = {"token": self.token, "rows": self.rows, "digest": self.digest}
         return {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FileList:
         """Read the content of a list's file."""
         kept = {name: data[name] for name in ("job", "lineage", "step", "epoch", "schema", "encoding")}
-        return FileList(**kept, files=tuple(data["files"]))
+        return FileList(**kept, files=tuple(data["files"]), token=data.get("token", 0))
 
     def published(self) -> list[PublishedFile]:
         """The files of the list."""
@@ -72,36 +103,54 @@ class FileList:
         ]
 
 
-def list_folder(root: Path, *, step: str, lineage: str) -> Path:
+def tag_of(*, job: str, lineage: str, step: str) -> str:
+    """Tells the files and lists of one sink of one lineage from those of others in the same directory."""
+    return hashlib.sha256(f"{job}/{lineage}/{step}".encode()).hexdigest()[:10]
+
+
+def list_folder(root: Path, *, job: str, lineage: str, step: str) -> Path:
     """Where one sink of one lineage keeps its lists."""
-    return root / LISTS / f"{step}-{lineage}"
+    return root / LISTS / f"{step}-{lineage}-{tag_of(job=job, lineage=lineage, step=step)}"
 
 
 def read_list(path: Path) -> FileList:
     """Read one list and check its digest."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    found = FileList.from_json(data)
-    if found.digest != data["digest"]:
+    text = path.read_bytes()
+    try:
+        data = json.loads(text)
+        found, known = dataclasses.replace(FileList.from_json(data), path=path), data["digest"]
+        digest = found.digest
+    except (ValueError, KeyError, TypeError):
+        msg = f"list {str(path)!r} cannot be read"
+        raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
+    if digest != known:
         msg = f"list {str(path)!r} does not match its digest"
-        raise CheckpointRefused(
-            msg, code="FILES-010", found=found.digest, known=data["digest"], hint="restore the list"
-        )
+        raise CheckpointRefused(msg, code="FILES-010", found=digest, known=known, hint="restore the list")
     return found
+
+
+def published_list(root: Path, content: FileList) -> FileList | None:
+    """The list that stands for the same sink, lineage and epoch, if there is one."""
+    name = f"{content.epoch:010d}.json"
+    folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
+    # The folder without a tag is where lists were kept before; there a list may belong to another job.
+    for path in (folder / name, root / LISTS / f"{content.step}-{content.lineage}" / name):
+        if path.exists() and (found := read_list(path)).job == content.job:
+            return found
+    return None
 
 
 def publish_list(root: Path, content: FileList) -> None:
     """Make an epoch visible by creating its list, exclusively and durably.
 
-    The same files again change nothing; other files for the epoch are refused.
+    The same rows again change nothing; others for the epoch are refused.
     """
-    folder = list_folder(root, step=content.step, lineage=content.lineage)
-    final = folder / f"{content.epoch:010d}.json"
-    if not final.exists():
+    found = published_list(root, content)
+    if found is None:
+        folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
         make_directory(folder)
-        # A committer that won the race is no failure: its list is compared below like any earlier one.
-        LocalStore(folder).create(final.name, json.dumps(content.to_json()).encode())
-    found = read_list(final)
-    if found.files != content.files:
+        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(content.to_json()).encode())
+    elif not found.has_content_of(content):
         msg = f"epoch {content.epoch} is already published with other files"
         raise CheckpointRefused(
             msg,
@@ -111,6 +160,15 @@ def publish_list(root: Path, content: FileList) -> None:
             known=found.digest,
             hint="the job is not deterministic, or two jobs share a lineage; start a new lineage",
         )
+
+
+def withdraw_lists(lists: Sequence[FileList]) -> None:
+    """Take epochs back, the last first so that readers never see a gap; data files stay."""
+    paths = [each.path for each in sorted(lists, key=lambda each: each.epoch, reverse=True) if each.path is not None]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in paths}:
+        sync_directory(folder)
 
 
 class PublishedLists:
@@ -133,7 +191,14 @@ class PublishedLists:
                 fresh = [each for each in entries if _is_list(each.name) and each.path not in self._taken]
             found.extend(_in_order(fresh))
         self._given = {path for _, path in found}
-        return [read_list(Path(path)) for _, path in sorted(found)]
+        return [each for _, path in sorted(found) if (each := _read_present(Path(path))) is not None]
+
+
+def _read_present(path: Path) -> FileList | None:
+    try:
+        return read_list(path)
+    except FileNotFoundError:  # withdrawn since the folder was listed
+        return None
 
 
 def _folders(lists: Path) -> list[Path]:
@@ -148,6 +213,7 @@ def _in_order(entries: Sequence[os.DirEntry[str]]) -> list[tuple[int, str]]:
     """Times of lists, never lower than the time of an earlier epoch, so a clock that steps back cannot swap epochs."""
     latest, found = 0, []
     for entry in sorted(entries, key=lambda each: each.name):
-        latest = max(latest, entry.stat().st_mtime_ns)
-        found.append((latest, entry.path))
+        with contextlib.suppress(FileNotFoundError):  # withdrawn since the folder was listed
+            latest = max(latest, entry.stat().st_mtime_ns)
+            found.append((latest, entry.path))
     return found

@@ -34,7 +34,8 @@ def read_files(path: str | Path, *, step: str | None = None, lineage: str | None
         step: only rows of the sink with this id.
         lineage: only rows of this lineage.
     """
-    tables = [_table(str(path), each) for each in _lists(path, step, lineage)]
+    read = (_published_table(str(path), each) for each in _lists(path, step, lineage) if each.files)
+    tables = [table for table in read if table is not None]
     return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
@@ -45,6 +46,16 @@ def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[File
         raise ExternalFailure(msg, code="FILES-040", hint="correct the path, or read plain files with pyarrow")
     found = PublishedLists(root).new()
     return [each for each in found if step in {None, each.step} and lineage in {None, each.lineage}]
+
+
+def _published_table(path: str, listing: FileList) -> pa.Table | None:
+    """The rows of one list, or `None` when it was withdrawn before all of them were read."""
+    try:
+        return _table(path, listing)
+    except ExternalFailure:
+        if listing.is_withdrawn:
+            return None
+        raise
 
 
 def _table(path: str, listing: FileList) -> pa.Table:

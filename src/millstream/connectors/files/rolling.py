@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.checkpoint.stores.local import sync_directory
+from millstream.checkpoint.stores.local import make_directory, sync_directory
 from millstream.connectors.files.encoders import Encoder, extension_of, open_encoder
 from millstream.connectors.files.partitions import Partition, folder_of
-from millstream.connectors.files.store import make_directory
+from millstream.connectors.files.store import checksum
 from millstream.model.connector import Options
 
 _OPEN_FILES = 64
@@ -91,8 +91,8 @@ class RollingFiles:
         file = self._open.pop(folder)
         file.flush(self._schema)
         file.encoder.close()
-        size = (self._root / file.path).stat().st_size
-        self._written.append({"path": file.path, "rows": file.rows, "bytes": size, "partition": file.partition})
+        content = {"rows": file.rows, **checksum(self._root / file.path)}
+        self._written.append({"path": file.path, **content, "partition": file.partition})
 
     def finish(self) -> list[dict[str, Any]]:
         """Close all files and make them and their names durable."""

@@ -1,30 +1,33 @@
-"""The `files` sink: tasks write data files in place, unseen by readers that follow the lists; a list publishes them."""
+"""The `files` sink: tasks write data files in place, unseen by readers that follow the lists; a list publishes them.
+
+Whatever a committer changes in the directory, it changes under the directory's lock and with its token checked.
+"""
 
 from __future__ import annotations
 
 import base64
-import hashlib
+import contextlib
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.checkpoint.stores.local import sync_directory
+from millstream.checkpoint.stores.local import make_directory
 from millstream.connectors.files.columns import is_plain
 from millstream.connectors.files.encoders import compression_of
-from millstream.connectors.files.lists import FileList, PublishedLists, list_folder, publish_list
+from millstream.connectors.files.fences import holding
+from millstream.connectors.files.lists import FileList, list_folder, publish_list, published_list, tag_of
 from millstream.connectors.files.partitions import grouped
 from millstream.connectors.files.rolling import RollingFiles
-from millstream.connectors.files.store import LISTS, local_path, make_directory
-from millstream.errors import ExternalFailure, InvalidSchema, InvalidStep
+from millstream.connectors.files.staging import NO_EPOCH, delete_files, file_prefix, sweep
+from millstream.connectors.files.store import LISTS, local_path
+from millstream.connectors.files.succession import check_beyond, take_over
+from millstream.errors import ExternalFailure, Fenced, InvalidSchema, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
-from millstream.runtime.connector import SinkContext, SinkTask
-
-_NAME = re.compile(r"part-(\d{8,})-([0-9a-f]{10})-.*")
+from millstream.runtime.connector import NewerOutput, SinkContext, SinkTask
 
 
 class FilesWriter:
@@ -35,8 +38,8 @@ class FilesWriter:
         self._partition_by: list[str] = options["partition_by"]
         root = local_path(options["path"])
         make_directory(root / LISTS)  # first, so that no source takes the directory for one of plain files
-        attempt = re.sub(r"[^A-Za-z0-9_.]", "_", task.attempt)
-        prefix = f"part-{task.epoch:08d}-{_tag(task)}-{task.task}-{attempt}"
+        tag = tag_of(job=task.job, lineage=task.lineage, step=task.step)
+        prefix = file_prefix(epoch=task.epoch, tag=tag, task=task.task, attempt=task.attempt)
         inside = schema.select([name for name in schema.names if name not in self._partition_by])
         self._files = RollingFiles(root, prefix, inside.arrow, options)
 
@@ -70,16 +73,31 @@ class FilesCommitter:
         self._encoding = {name: options[name] for name in ("format", "header", "delimiter")}
         self._schema = base64.b64encode(context.schema.arrow.serialize().to_pybytes()).decode("ascii")
 
+    def fence(self) -> None:
+        """Raise the sink's fence to the token, durably."""
+        with holding(self._root, self._context):
+            pass
+
+    def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
+        """Refuse rows that others published beyond the history."""
+        check_beyond(self._root, self._context, dict(history))
+
+    def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
+        """Close the other lineages, and settle what they have published beyond the history."""
+        with holding(self._root, self._context):
+            take_over(self._root, self._context, dict(history), newer)
+
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """All files of the epoch, in the order of partition, task and number."""
         found = sorted((file for message in messages for file in message["files"]), key=_order)
         return {"files": found, "rows": sum(file["rows"] for file in found)}
 
     def publish(self, epoch: Epoch, transaction: Any) -> None:
-        """Create the epoch's list; an epoch without rows has none."""
-        files = transaction["files"]
-        if not files:
-            return
+        """Create the epoch's list, also of one without rows: the list is the mark that the epoch is published.
+
+        1. Hold the directory and check the token.  2. Check that the data files are there, unless the epoch is published
+        already.  3. Create the list, or compare it with the one there is.
+        """
         context = self._context
         listing = FileList(
             job=context.job,
@@ -88,10 +106,16 @@ class FilesCommitter:
             epoch=epoch,
             schema=self._schema,
             encoding=self._encoding,
-            files=tuple(files),
+            files=tuple(transaction["files"]),
+            token=context.token,
         )
-        self._check_present(epoch, files)
-        publish_list(self._root, listing)
+        # Step 1. Hold the directory and check the token
+        with holding(self._root, context):
+            # Step 2. Check that the data files are there
+            if published_list(self._root, listing) is None:
+                self._check_present(epoch, listing.files)
+            # Step 3. Create the list
+            publish_list(self._root, listing)
 
     def _check_present(self, epoch: Epoch, files: Sequence[dict[str, Any]]) -> None:
         for file in files:
@@ -109,48 +133,34 @@ class FilesCommitter:
                 )
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Delete files that no list will ever name."""
-        for message in messages:
-            for file in message["files"]:
-                (self._root / file["path"]).unlink(missing_ok=True)
+        """Delete files that no list will ever name.
+
+        Once a later owner has fenced this one, it decides: the files may belong to an epoch that it publishes.
+        """
+        with contextlib.suppress(Fenced), holding(self._root, self._context):
+            for message in messages:
+                for file in message["files"]:
+                    (self._root / file["path"]).unlink(missing_ok=True)
 
     def recover(self, durable: Epoch | None) -> None:
         """Create the directory, and delete this sink's files that are in no list.
 
         Whatever is durable has been published before, so they are the leftovers of failed attempts and lost epochs.
         """
-        make_directory(self._root / LISTS)
-        mine = _tag(self._context)
-        leftovers = [
-            path
-            for path in self._root.rglob("part-*")
-            if (found := _NAME.fullmatch(path.name)) is not None and found[2] == mine
-        ]
-        if leftovers:
-            listed = {self._root / file.path for each in PublishedLists(self._root).new() for file in each.published()}
-            _delete([path for path in leftovers if path not in listed])
-        folder = list_folder(self._root, step=self._context.step, lineage=self._context.lineage)
-        _delete(list(folder.glob(".*")))
+        context = self._context
+        with holding(self._root, context):
+            whose = {"job": context.job, "lineage": context.lineage, "step": context.step}
+            sweep(self._root, {tag_of(**whose): NO_EPOCH})
+            folder = list_folder(self._root, **whose)
+            delete_files(folder.glob(".[0-9]*"))
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _tag(whose: SinkTask | SinkContext) -> str:
-    """Tells the files of one sink of one lineage from those of others in the same directory."""
-    return hashlib.sha256(f"{whose.job}/{whose.lineage}/{whose.step}".encode()).hexdigest()[:10]
-
-
 def _order(file: dict[str, Any]) -> tuple[str, list[tuple[int, str]]]:
     folder, _, name = file["path"].rpartition("/")
     return folder, [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
-
-
-def _delete(paths: Sequence[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
-    for folder in {path.parent for path in paths}:
-        sync_directory(folder)
 
 
 def _check(options: Options, schema: Schema, step: str) -> None:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from millstream.connectors.files.columns import checked_nulls, fitted, partition_of
-from millstream.connectors.files.discovery import Discovery, DiscoveryLog, FoundFile, Unit
+from millstream.connectors.files.discovery import Discovery
+from millstream.connectors.files.discovery_log import DiscoveryLog, FoundFile, Unit
 from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store
 from millstream.connectors.files.text import csv_parts, json_parts
 from millstream.errors import CheckpointRefused, ExternalFailure
@@ -31,7 +32,7 @@ class FilesEnumerator:
         self._watch: bool = options["watch"]
         self._step = context.step
         self._discovery = Discovery(self._store, self._root, dict(options), step=context.step)
-        self._log = DiscoveryLog(context.log_dir)
+        self._log = DiscoveryLog(context.log_dir, context.token)
         self._units: list[tuple[FoundFile, Unit]] = []
         self._rows = [0]
         """Estimated rows before each unit, and before the end."""
@@ -80,6 +81,8 @@ class FilesEnumerator:
 
     def _check(self, position: Position) -> None:
         if position["unit"] > len(self._units):
+            self._take(self._log.adopt())
+        if position["unit"] > len(self._units):
             msg = "the discovery log ends before the position to read"
             raise CheckpointRefused(
                 msg,
@@ -87,7 +90,7 @@ class FilesEnumerator:
                 step=self._step,
                 found=f"unit {position['unit']}",
                 known=f"{len(self._units)} units",
-                hint="restore the folder of the source inside the checkpoint",
+                hint="restore the folder of the source inside the checkpoint, with all its logs",
             )
 
     def acknowledge(self, position: Position) -> None:
@@ -106,8 +109,9 @@ class FilesReader:
         self._store, _ = open_store(options["path"])
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
-        """The rows of the unit in file order; a file that changed since it was found is refused."""
-        check_unchanged(self._store, split["root"], FileStamp(split["path"], split["size"], split["mtime_ns"]))
+        """The rows of the unit in file order; a file that changed since it was found, or while it is read, is refused."""
+        stamp = FileStamp(split["path"], split["size"], split["mtime_ns"])
+        check_unchanged(self._store, split["root"], stamp)
         partition = partition_of(split["path"])
         path = joined(split["root"], split["path"])
         inside = Schema(tuple(field for field in self._schema if field.name not in partition))
@@ -122,6 +126,7 @@ class FilesReader:
             raise ExternalFailure(
                 msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
             ) from problem
+        check_unchanged(self._store, split["root"], stamp)
 
     def _parts(
         self, path: str, kind: str, part: tuple[int, int], inside: Schema

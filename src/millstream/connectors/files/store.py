@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import posixpath
+import zlib
 from pathlib import Path
 
 from pyarrow import fs
 
-from millstream.checkpoint.stores.local import sync_directory
 from millstream.errors import ExternalFailure
 
 LISTS = "_millstream"
@@ -79,12 +79,11 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def make_directory(path: Path) -> None:
-    """Create a directory and its parents durably."""
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    for each in reversed(missing):
-        each.mkdir(exist_ok=True)
-        sync_directory(each.parent)
+def checksum(path: Path) -> dict[str, int]:
+    """The size of a file just written and the checksum of its bytes, which are still in memory."""
+    size = crc = 0
+    with path.open("rb", buffering=0) as file:
+        while data := file.read(1 << 20):
+            size += len(data)
+            crc = zlib.crc32(data, crc)
+    return {"bytes": size, "crc32": crc}

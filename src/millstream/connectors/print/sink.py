@@ -13,7 +13,7 @@ from millstream.model.connector import Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 from millstream.runtime.codecs import Row, batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.runtime.connector import NewerOutput, SinkContext, SinkTask
 
 _WIDEST = 40
 
@@ -48,12 +48,25 @@ class PrintWriter:
 
 
 class PrintCommitter:
-    """Prints each published epoch; one published again is printed again."""
+    """Prints each published epoch; one published again is printed again.
+
+    Standard output remembers nothing, so there is no fence and nothing to take back: a stale owner prints too. That is why
+    the sink is `AT_LEAST_ONCE` and no job that asks for more may use it.
+    """
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._limit: int | None = options["limit"]
         self._is_json = options["format"] == "json"
         self._context = context
+
+    def fence(self) -> None:
+        """Hold off nobody: other owners have an output of their own."""
+
+    def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
+        """What was printed is not kept, so nothing can be found beyond the history."""
+
+    def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
+        """Leave what is printed, whatever is asked for."""
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """The rows to show, in the order of messages."""

@@ -1,0 +1,174 @@
+"""What the sink needs of a database, and the loop that outlives a restart of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from millstream.connectors.jdbc.cells import Rows
+from millstream.connectors.jdbc.url import Address
+from millstream.errors import ExternalFailure, InvalidStep, StepFailed
+from millstream.model.schema import Schema
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds for which a database that is away, starting up or locked is asked again."""
+_SHORTEST, _LONGEST = 0.05, 2.0
+
+
+class Cursor(Protocol):
+    """The part of DB-API cursors that is used."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the last statement touched."""
+        ...
+
+    def execute(self, query: Any, params: Any = ..., /) -> Any:
+        """Run a statement with bound values."""
+        ...
+
+    def fetchone(self) -> Any:
+        """The next row."""
+        ...
+
+    def fetchall(self) -> Any:
+        """The rows that are left."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FoundColumn:
+    """A column of an existing table."""
+
+    type: str
+    must_be_given: bool
+    """Whether it is `NOT NULL` without a default."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """How to reach a database, and in whose name."""
+
+    address: Address
+    password_env: str | None
+    job: str
+    step: str
+
+    def password(self) -> str:
+        """The password of this process's environment, or else of the address."""
+        if self.password_env is None:
+            return self.address.password
+        found = os.environ.get(self.password_env)
+        if found is None:
+            msg = f"the environment variable {self.password_env!r} with the database password is not set"
+            hint = f"export {self.password_env} where the job runs, on the workers too"
+            raise InvalidStep(msg, code="JDBC-003", step=self.step, hint=hint)
+        return found
+
+
+class Database(Protocol):
+    """A connection that opens itself, and the words in which this kind of database differs."""
+
+    mark: str
+    """What stands before the number of a bound value."""
+
+    def run(self, work: Callable[[Any], T]) -> T:
+        """Do work in one transaction, again when the database was away; so it must be safe to repeat.
+
+        When a reply is lost nobody knows whether the transaction was committed. Each of ours first reads what an
+        earlier run of itself would have left: its marker, its part, its fence.
+        """
+        ...
+
+    def name(self, table: str) -> str:
+        """A table's name as it stands in statements."""
+        ...
+
+    def lock_layout(self, cursor: Cursor) -> None:
+        """Let nobody else create tables until the end of the transaction."""
+        ...
+
+    def share_fence(self) -> str:
+        """Words behind a SELECT that keep the row as it is until the end of the transaction."""
+        ...
+
+    def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
+        """The columns of a table or view; `None` when there is none."""
+        ...
+
+    def has_key(self, cursor: Cursor, table: str, keys: Sequence[str]) -> bool:
+        """Whether a primary key or unique index has exactly these columns."""
+        ...
+
+    def column_type(self, arrow: pa.DataType, name: str) -> str:
+        """What a column is created as."""
+        ...
+
+    def holds(self, found: str, arrow: pa.DataType, name: str) -> bool:
+        """Whether an existing column takes every value of a type unchanged."""
+        ...
+
+    def moment(self) -> tuple[str, str]:
+        """Type and default of a column that says when a row was written."""
+        ...
+
+    def add(self, cursor: Any, table: str, schema: Schema, rows: Rows, before: Mapping[str, pa.Array]) -> None:
+        """Add rows to a table, `before` giving the columns of our own."""
+        ...
+
+    def temporary(self, cursor: Cursor, columns: str) -> str:
+        """Create a table for this transaction alone; its name as it stands in statements."""
+        ...
+
+    def refuses_nul(self) -> bool:
+        """Whether text may not hold the character NUL."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def quoted(name: str) -> str:
+    """An identifier in quotes, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def repeated(attempt: Callable[[], T], is_transient: Callable[[Exception], bool], login: Login, kind: Any) -> T:
+    """Call until it succeeds, while the error is one that passes; then, or for another error, raise ours."""
+    until = time.monotonic() + PATIENCE
+    pause = _SHORTEST
+    while True:
+        try:
+            return attempt()
+        except kind as problem:
+            if not is_transient(problem):
+                raise _refused(problem, login) from problem
+            if time.monotonic() + pause > until:
+                raise _away(problem, login) from problem
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST)
+
+
+def _refused(problem: Exception, login: Login) -> StepFailed:
+    msg = f"the {login.address.label} refused a statement"
+    hint = "correct the table, its rights or the rows; the text behind 'found' is the database's own"
+    return StepFailed(msg, code="JDBC-013", step=login.step, found=_first_lines(problem), hint=hint)
+
+
+def _away(problem: Exception, login: Login) -> ExternalFailure:
+    msg = f"the {login.address.label} does not answer, or is locked, for {PATIENCE:.0f} seconds"
+    hint = "check that it runs and can be reached, then start the job again"
+    return ExternalFailure(msg, code="JDBC-002", step=login.step, found=_first_lines(problem), hint=hint)
+
+
+def _first_lines(problem: Exception) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return " ".join(lines[:2]) or type(problem).__name__

@@ -1,0 +1,119 @@
+"""Options of the `jdbc` sink."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from millstream.connectors.jdbc.url import DatabaseUrl, address_of
+from millstream.errors import InvalidStep
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
+from millstream.model.guarantee import Guarantee, SinkCapability
+
+MODES = ("insert", "upsert", "outbox")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,47}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def jdbc(
+    url: str,
+    *,
+    table: str,
+    mode: str = "insert",
+    keys: Sequence[str] = (),
+    schema: str | None = None,
+    create: bool = True,
+    password_env: str | None = None,
+) -> ConnectorSpec:
+    """A table of a PostgreSQL or SQLite database, in which an epoch's rows appear all at once.
+
+    Args:
+        url: `postgresql://user@host:port/database` or `sqlite:///path`.
+        table: the table to write to.
+        mode: `insert` adds rows; `upsert` replaces the row with the same keys; `outbox` adds rows with their epoch, to
+            be read through the view `<table>_published`.
+        keys: the columns that identify a row, for `upsert`.
+        schema: the database schema of the table, for PostgreSQL.
+        create: whether to create the table when it is missing.
+        password_env: the environment variable that holds the password, read where a connection is opened.
+    """
+    options = {"url": DatabaseUrl(url), "table": table, "mode": mode, "keys": list(keys), "schema": schema}
+    return ConnectorSpec("jdbc", {**options, "create": create, "password_env": password_env})
+
+
+def check_together(options: Options, *, step: str | None = None) -> None:
+    """Refuse options that make no sense side by side."""
+    problem = None
+    if options["mode"] == "upsert" and not options["keys"]:
+        problem = ("mode 'upsert' needs keys", "pass keys=[...] with the columns that identify a row")
+    elif options["mode"] != "upsert" and options["keys"]:
+        problem = (f"mode {options['mode']!r} takes no keys", "pass mode='upsert' or leave keys= out")
+    elif options["schema"] is not None and address_of(options["url"]).kind == "sqlite":
+        problem = ("SQLite has no schemas", "leave schema= out")
+    if problem:
+        raise InvalidStep(problem[0], code="JDBC-001", step=step, hint=problem[1])
+
+
+def _url(value: str) -> str:
+    address_of(value)
+    return DatabaseUrl(value)
+
+
+def _identifier(value: str | None) -> str | None:
+    if value is not None and not _IDENTIFIER.fullmatch(value):
+        msg = "at most 48 letters, digits, '_' and '$', not starting with a digit"
+        raise ValueError(msg)
+    return value
+
+
+def _variable(value: str | None) -> str | None:
+    if value is not None and not _VARIABLE.fullmatch(value):
+        msg = "the name of an environment variable"
+        raise ValueError(msg)
+    return value
+
+
+def _columns(value: list[str]) -> list[str]:
+    if not all(isinstance(name, str) for name in value) or len(set(value)) != len(value):
+        msg = "different column names"
+        raise ValueError(msg)
+    return list(value)
+
+
+def _capability(options: Options) -> SinkCapability:
+    if options["mode"] == "outbox":
+        return SinkCapability.OUTBOX_EPOCH_LOG
+    return SinkCapability.STAGED_ATOMIC_COMMIT
+
+
+def _writes_directly(options: Options, guarantee: Guarantee) -> bool:
+    """Staging is left out where rows may repeat, or where a repeated row replaces itself."""
+    if options["mode"] == "outbox" or guarantee is Guarantee.EXACTLY_ONCE:
+        return False
+    return guarantee is not Guarantee.EFFECTIVELY_ONCE or options["mode"] == "upsert"
+
+
+DECLARATION = ConnectorDeclaration(
+    name="jdbc",
+    sink=SinkDeclaration(
+        options={
+            "url": Option(kind=(str,), doc="postgresql://user@host:port/database or sqlite:///path", check=_url),
+            "table": Option(kind=(str,), doc="the table to write to", check=_identifier),
+            "mode": Option(kind=(str,), default="insert", choices=MODES, doc="what becomes of a row"),
+            "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=_columns),
+            "schema": Option(
+                kind=(str, type(None)), default=None, doc="the database schema of the table", check=_identifier
+            ),
+            "create": Option(kind=(bool,), default=True, doc="whether to create the table when it is missing"),
+            "password_env": Option(
+                kind=(str, type(None)), default=None, doc="the variable that holds the password", check=_variable
+            ),
+        },
+        capability=SinkCapability.STAGED_ATOMIC_COMMIT,
+        capability_of=_capability,
+        writer="millstream.connectors.jdbc.writer:JdbcWriter",
+        committer="millstream.connectors.jdbc.committer:JdbcCommitter",
+        direct_writer="millstream.connectors.jdbc.writer:JdbcDirectWriter",
+        writes_directly=_writes_directly,
+    ),
+)

@@ -1,0 +1,131 @@
+"""SQLite: one writer at a time, the others wait; readers see the last committed transaction (WAL)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from millstream.connectors.jdbc.cells import Rows, bound
+from millstream.connectors.jdbc.database import Cursor, FoundColumn, Login, quoted, repeated
+from millstream.connectors.jdbc.types import sqlite_holds, sqlite_type
+from millstream.model.schema import Schema
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 30.0
+_WAITING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+class SqliteDatabase:
+    """One connection to a database file."""
+
+    mark = "?"
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._connection: sqlite3.Connection | None = None
+
+    def run(self, work: Callable[[Any], T]) -> T:
+        """One transaction that holds the write lock from its start, so that it never has to give up half-way."""
+        return repeated(lambda: self._once(work), _is_transient, self._login, sqlite3.Error)
+
+    def _once(self, work: Callable[[Any], T]) -> T:
+        connection = self._connection = self._connection or self._connect()
+        cursor = connection.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(cursor)
+            cursor.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+        finally:
+            cursor.close()
+        return result
+
+    def _connect(self) -> sqlite3.Connection:
+        path = Path(self._login.address.path).absolute()
+        # The driver's threads take turns; writers have a connection of their own.
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def name(self, table: str) -> str:
+        """The quoted name."""
+        return quoted(table)
+
+    def lock_layout(self, cursor: Cursor) -> None:
+        """The transaction holds the only write lock already."""
+
+    def share_fence(self) -> str:
+        """The transaction holds the only write lock already."""
+        return ""
+
+    def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
+        """From the table's own description; a single integer key fills itself."""
+        cursor.execute('SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?1)', (table,))
+        found = cursor.fetchall()
+        return {
+            name: FoundColumn(type=kind, must_be_given=bool(must and default is None and not key))
+            for name, kind, must, default, key in found
+        } or None
+
+    def has_key(self, cursor: Cursor, table: str, keys: Sequence[str]) -> bool:
+        """A primary key of one integer has no index of its own."""
+        cursor.execute("SELECT name FROM pragma_table_info(?1) WHERE pk", (table,))
+        if {name for (name,) in cursor.fetchall()} == set(keys):
+            return True
+        cursor.execute('SELECT name FROM pragma_index_list(?1) WHERE "unique" AND NOT partial', (table,))
+        for (index,) in cursor.fetchall():
+            cursor.execute("SELECT name FROM pragma_index_info(?1)", (index,))
+            if {name for (name,) in cursor.fetchall()} == set(keys):
+                return True
+        return False
+
+    def column_type(self, arrow: pa.DataType, name: str) -> str:
+        """As in the table of types."""
+        return sqlite_type(arrow, name)
+
+    def holds(self, found: str, arrow: pa.DataType, name: str) -> bool:
+        """As in the table of types."""
+        return sqlite_holds(found, arrow, name)
+
+    def moment(self) -> tuple[str, str]:
+        """ISO text in UTC."""
+        return "TEXT", "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
+
+    def add(self, cursor: Any, table: str, schema: Schema, rows: Rows, before: Mapping[str, pa.Array]) -> None:
+        """By one statement for many rows."""
+        names = (*before, *schema.names)
+        first = [values.to_pylist() for values in before.values()]
+        columns = [bound(rows.table.column(field.name), field) for field in schema]
+        marks = ", ".join(f"?{number + 1}" for number in range(len(names)))
+        statement = f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES ({marks})"
+        cursor.executemany(statement, zip(*first, *columns, strict=True))
+
+    def temporary(self, cursor: Cursor, columns: str) -> str:
+        """Temporary tables of SQLite live as long as the connection, so an earlier one may be there."""
+        cursor.execute("DROP TABLE IF EXISTS temp.millstream_arrived")
+        cursor.execute(f"CREATE TEMPORARY TABLE millstream_arrived ({columns})")
+        return "temp.millstream_arrived"
+
+    def refuses_nul(self) -> bool:
+        """Text may hold any character."""
+        return False
+
+    def close(self) -> None:
+        """Close the connection, if one is open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _is_transient(problem: Exception) -> bool:
+    # Extended codes carry the plain one in their lowest byte.
+    return (getattr(problem, "sqlite_errorcode", 0) & 0xFF) in _WAITING

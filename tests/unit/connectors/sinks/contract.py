@@ -1,0 +1,328 @@
+"""The sink contract: whatever a sink is made of, it must pass these stories.
+
+A test file plugs a sink in by a class that inherits `SinkContract` and has a fixture `sink` with a `SinkUnderTest`.
+"""
+
+import pytest
+from tests.unit.connectors.sinks.concurrency import race
+from tests.unit.connectors.sinks.under_test import EXTREMES, SCHEMA, VALUES, Owner, ids, plain, rows, seen
+
+from millstream.errors import CheckpointRefused, Fenced, MillstreamError
+from millstream.runtime.codecs import rows_to_batch
+from millstream.runtime.connector import SinkTask
+
+
+class SinkContract:
+    """Stories that hold for every sink."""
+
+    # Epochs
+
+    def test_nothing_is_visible_before_publish(self, sink):
+        owner = Owner(sink)
+        transaction = owner.prepare(0, rows(0), rows(10))
+        assert seen(sink) == []
+        owner.publish(0, transaction)
+        assert seen(sink) == rows(0, 20)
+        assert sink.staged() == 0
+
+    @pytest.mark.parametrize("tasks", [(), ([],), ([], [])], ids=["no task", "one task", "two tasks"])
+    def test_an_empty_epoch(self, sink, tasks):
+        owner = Owner(sink)
+        transaction = owner.run(0, *tasks)
+        owner.publish(0, transaction)
+        assert seen(sink) == []
+        owner.run(1, rows(0, 1))
+        assert seen(sink) == rows(0, 1)
+
+    def test_one_row(self, sink):
+        Owner(sink).run(0, rows(7, 1))
+        assert seen(sink) == rows(7, 1)
+
+    def test_a_huge_epoch_of_several_tasks(self, sink):
+        tasks = [rows(start, 25_000) for start in range(0, 100_000, 25_000)]
+        transaction = Owner(sink).run(0, *tasks)
+        assert transaction["rows"] == 100_000
+        assert seen(sink) == rows(0, 100_000)
+
+    def test_rows_of_many_epochs(self, sink):
+        owner = Owner(sink)
+        for epoch in range(12):
+            owner.run(epoch, rows(epoch * 10, 5), rows(epoch * 10 + 5, 5))
+        assert seen(sink) == rows(0, 120)
+
+    def test_values_come_back_as_they_went_in(self, sink):
+        Owner(sink, schema=VALUES).run(0, EXTREMES[::2], EXTREMES[1::2])
+        expected = sorted(EXTREMES, key=lambda row: row["id"])
+        for found, wanted in zip(seen(sink, VALUES), expected, strict=True):
+            assert plain(found) == plain(wanted)
+
+    # Replay
+
+    def test_a_repeated_publish_changes_nothing(self, sink):
+        owner = Owner(sink)
+        first, second = owner.run(0, rows(0)), owner.run(1, rows(10))
+        for _ in range(2):
+            owner.publish(0, first)
+            owner.publish(1, second)
+        assert seen(sink) == rows(0, 20)
+
+    def test_a_replayed_epoch_with_other_attempts_changes_nothing(self, sink):
+        owner = Owner(sink)
+        owner.run(0, rows(0), rows(10))
+        owner.run(0, rows(0), rows(10), attempt="b")
+        assert seen(sink) == rows(0, 20)
+        owner.committer.recover(0)
+        assert seen(sink) == rows(0, 20)
+        assert sink.staged() == 0
+
+    def test_an_old_epoch_replayed_long_after(self, sink):
+        owner = Owner(sink)
+        first = owner.run(0, rows(0))
+        for epoch in range(1, 8):
+            owner.run(epoch, rows(epoch * 10))
+        owner.publish(0, first)
+        owner.run(1, rows(10), attempt="b")
+        assert seen(sink) == rows(0, 80)
+
+    def test_other_rows_for_a_published_epoch_are_refused(self, sink):
+        owner = Owner(sink)
+        owner.run(0, rows(0))
+        with pytest.raises(CheckpointRefused) as refused:
+            owner.run(0, rows(100), attempt="b")
+        assert refused.value.code == "SINK-001"
+        assert seen(sink) == rows(0)
+
+    @pytest.mark.parametrize("others", [rows(0, 9), rows(0, 11), []], ids=["fewer", "more", "none"])
+    def test_another_number_of_rows_for_a_published_epoch_is_refused(self, sink, others):
+        owner = Owner(sink)
+        owner.run(0, rows(0))
+        with pytest.raises(CheckpointRefused):
+            owner.run(0, others, attempt="b")
+        assert seen(sink) == rows(0)
+
+    # Fencing
+
+    def test_a_stale_owner_publishes_nothing(self, sink):
+        stale = Owner(sink, token=1)
+        transaction = stale.prepare(0, rows(0))
+        fresh = Owner(sink, token=2)
+        with pytest.raises(Fenced):
+            stale.publish(0, transaction)
+        assert seen(sink) == []
+        fresh.publish(0, transaction)
+        assert seen(sink) == rows(0)
+
+    def test_a_stale_owner_cannot_fence_either(self, sink):
+        Owner(sink, token=5)
+        with pytest.raises(Fenced):
+            Owner(sink, token=4)
+        Owner(sink, token=5).run(0, rows(0, 1))
+        assert seen(sink) == rows(0, 1)
+
+    def test_an_owner_that_never_fenced_publishes_all_or_nothing(self, sink):
+        owner = Owner(sink, token=1, fence=False)
+        transaction = owner.prepare(0, rows(0))
+        try:
+            owner.publish(0, transaction)
+        except MillstreamError:
+            assert seen(sink) == []
+        Owner(sink, token=2).publish(0, transaction)
+        assert seen(sink) == rows(0)
+
+    def test_a_fence_is_of_one_lineage_and_step(self, sink):
+        owners = [Owner(sink, **who, token=1) for who in ({}, {"lineage": "two"}, {"step": "other"}, {"job": "other"})]
+        Owner(sink, token=9)
+        for number, owner in enumerate(owners[1:]):
+            owner.run(0, rows(number * 10))
+        assert seen(sink) == rows(0, 30)
+
+    # Loss
+
+    def test_lost_staging_is_refused_and_nothing_shown(self, sink):
+        owner = Owner(sink)
+        transaction = owner.prepare(0, rows(0), rows(10))
+        if not sink.lose_staged():
+            pytest.skip("messages carry the rows")
+        with pytest.raises(MillstreamError) as refused:
+            owner.publish(0, transaction)
+        assert not isinstance(refused.value, Fenced)
+        assert seen(sink) == []
+
+    def test_discarded_messages_leave_nothing(self, sink):
+        owner = Owner(sink)
+        kept = owner.prepare(0, rows(0))
+        messages = owner.stage(0, rows(0), rows(10), attempt="b")
+        owner.committer.discard(messages)
+        owner.publish(0, kept)
+        assert seen(sink) == rows(0)
+        assert sink.staged() == 0
+
+    def test_an_aborted_writer_leaves_nothing(self, sink):
+        owner = Owner(sink)
+        messages = owner.stage(0, rows(0))
+        writer = sink.writer(_task(owner, "x"), owner.context.schema)
+        writer.write(rows_to_batch(rows(50), SCHEMA))
+        writer.abort()
+        owner.publish(0, owner.committer.prepare(0, messages))
+        assert seen(sink) == rows(0)
+        assert sink.staged() == 0
+
+    # Crashes: a new owner with a higher token takes over between any two steps
+
+    def test_crash_after_staging(self, sink):
+        Owner(sink, token=1).stage(0, rows(0), rows(10))
+        fresh = Owner(sink, token=2)
+        fresh.committer.recover(None)
+        assert sink.staged() == 0
+        fresh.run(0, rows(0), rows(10), attempt="b")
+        assert seen(sink) == rows(0, 20)
+
+    def test_crash_after_the_manifest_is_durable(self, sink):
+        stale = Owner(sink, token=1)
+        transaction = stale.prepare(0, rows(0), rows(10))
+        fresh = Owner(sink, token=2)
+        fresh.publish(0, transaction)
+        fresh.committer.recover(0)
+        with pytest.raises(Fenced):
+            stale.publish(0, transaction)
+        assert seen(sink) == rows(0, 20)
+
+    def test_crash_after_publishing_with_the_reply_lost(self, sink):
+        transaction = Owner(sink, token=1).run(0, rows(0))
+        fresh = Owner(sink, token=2)
+        fresh.publish(0, transaction)
+        fresh.committer.recover(0)
+        fresh.run(1, rows(10))
+        assert seen(sink) == rows(0, 20)
+
+    def test_crash_in_the_middle_of_fencing(self, sink):
+        transaction = Owner(sink, token=1).prepare(0, rows(0))
+        Owner(sink, token=2)
+        last = Owner(sink, token=3)
+        last.publish(0, transaction)
+        last.committer.recover(0)
+        assert seen(sink) == rows(0)
+
+    def test_recover_drops_orphans_and_nothing_that_is_durable(self, sink):
+        owner = Owner(sink, token=1)
+        owner.run(0, rows(0))
+        durable = owner.prepare(1, rows(10))
+        owner.stage(1, rows(10), attempt="lost")
+        owner.stage(2, rows(20))
+        fresh = Owner(sink, token=2)
+        fresh.publish(1, durable)
+        fresh.committer.recover(1)
+        fresh.committer.recover(1)
+        assert sink.staged() == 0
+        assert seen(sink) == rows(0, 20)
+
+    def test_recover_leaves_others_alone(self, sink):
+        others = [Owner(sink, lineage="two"), Owner(sink, step="other"), Owner(sink, job="other")]
+        kept = [other.prepare(3, rows(number * 10)) for number, other in enumerate(others)]
+        owner = Owner(sink)
+        owner.stage(0, rows(90))
+        owner.committer.recover(None)
+        for other, transaction in zip(others, kept, strict=True):
+            other.publish(3, transaction)
+        assert seen(sink) == rows(0, 30)
+
+    def test_sinks_jobs_and_lineages_share_a_target(self, sink):
+        owners = [Owner(sink, **who) for who in ({}, {"lineage": "two"}, {"step": "other"}, {"job": "other"})]
+        prepared = [owner.prepare(0, rows(number * 10)) for number, owner in enumerate(owners)]
+        for owner, transaction in zip(owners, prepared, strict=True):
+            owner.publish(0, transaction)
+        assert seen(sink) == rows(0, 40)
+
+    # Succession
+
+    def test_a_new_lineage_within_the_history_starts(self, sink):
+        old = _four_epochs(sink)
+        late = old.prepare(4, rows(40))
+        fresh = Owner(sink, lineage="two", token=2)
+        fresh.committer.succeed([("one", 3)], "refuse")
+        fresh.committer.succeed([("one", 3)], "refuse")
+        fresh.run(0, rows(50))
+        with pytest.raises(Fenced):
+            old.publish(4, late)
+        with pytest.raises(Fenced):
+            old.committer.fence()
+        assert ids(sink) == [*range(40), *range(50, 60)]
+
+    def test_newer_output_is_refused(self, sink):
+        _four_epochs(sink)
+        fresh = Owner(sink, lineage="two", token=2)
+        with pytest.raises(CheckpointRefused) as refused:
+            fresh.committer.succeed([("one", 1)], "refuse")
+        assert refused.value.code == "SINK-003"
+        assert seen(sink) == rows(0, 40)
+
+    def test_output_of_a_lineage_outside_the_history_is_newer(self, sink):
+        _four_epochs(sink)
+        fresh = Owner(sink, lineage="two", token=2)
+        with pytest.raises(CheckpointRefused):
+            fresh.committer.succeed([("elsewhere", 9)], "refuse")
+
+    def test_looking_for_newer_output_changes_nothing(self, sink):
+        old = _four_epochs(sink)
+        fresh = Owner(sink, lineage="two", token=2, fence=False)
+        fresh.committer.check_newer([("one", 3)])
+        with pytest.raises(CheckpointRefused) as refused:
+            fresh.committer.check_newer([("one", 2)])
+        assert refused.value.code == "SINK-003"
+        old.run(4, rows(40))
+        assert seen(sink) == rows(0, 50)
+
+    def test_newer_output_is_kept(self, sink):
+        old = _four_epochs(sink)
+        late = old.prepare(4, rows(40))
+        fresh = Owner(sink, lineage="two", token=2)
+        fresh.committer.succeed([("one", 1)], "keep")
+        with pytest.raises(Fenced):
+            old.publish(4, late)
+        fresh.run(0, rows(100))
+        assert ids(sink) == [*range(40), *range(100, 110)]
+
+    def test_newer_output_is_removed_where_it_can_be(self, sink):
+        _four_epochs(sink)
+        fresh = Owner(sink, lineage="two", token=2)
+        if not sink.can_truncate:
+            with pytest.raises(CheckpointRefused) as refused:
+                fresh.committer.succeed([("one", 1)], "truncate")
+            assert refused.value.code == "SINK-004"
+            assert seen(sink) == rows(0, 40)
+            return
+        fresh.committer.succeed([("one", 1)], "truncate")
+        assert seen(sink) == rows(0, 20)
+        fresh.run(2, rows(20))
+        fresh.committer.succeed([("one", 1)], "truncate")
+        assert seen(sink) == rows(0, 30)
+
+    def test_succession_leaves_other_jobs_and_steps_alone(self, sink):
+        others = [Owner(sink, step="other"), Owner(sink, job="other")]
+        for number, other in enumerate(others):
+            other.run(0, rows(100 + number * 10))
+        Owner(sink, lineage="two", token=2).committer.succeed([("one", 0)], "refuse")
+        for number, other in enumerate(others):
+            other.run(1, rows(200 + number * 10))
+        assert len(seen(sink)) == 40
+
+    # Two owners at once
+
+    def test_concurrent_committers_leave_each_epoch_once(self, sink):
+        outcome = race(sink, seed=7)
+        expected = [row["id"] for epoch in sorted(outcome.published) for row in outcome.content[epoch]]
+        assert ids(sink) == expected
+        assert outcome.unexpected == []
+        assert outcome.published
+
+
+def _four_epochs(sink):
+    owner = Owner(sink, token=1)
+    for epoch in range(4):
+        owner.run(epoch, rows(epoch * 10))
+    return owner
+
+
+def _task(owner, attempt):
+    who = owner.context
+    return SinkTask(job=who.job, lineage=who.lineage, step=who.step, epoch=0, task="0-9", attempt=attempt)
