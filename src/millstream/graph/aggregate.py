@@ -8,6 +8,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.model.schema import HIDDEN
+
+_WHERE = HIDDEN + "where_"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,8 @@ class Aggregate:
     kind: str
     of: str | None = None
     """Expression text; `None` only for `count` of rows."""
+    where: str | None = None
+    """Expression text: rows for which it is not true do not count."""
 
     def __post_init__(self) -> None:
         if self.kind not in AGGREGATES:
@@ -28,10 +33,26 @@ class Aggregate:
             msg = f"aggregate {self.kind!r} needs a column or expression"
             raise InvalidStep(msg, code="STEP-012", hint=f"write ms.{self.kind}('amount')")
 
+    @property
+    def text(self) -> str:
+        """The aggregate for people."""
+        where = "" if self.where is None else f" where {self.where}"
+        return f"{self.kind}({self.of or ''}){where}"
+
+    @property
+    def never_null(self) -> bool:
+        """Whether it has a result without any value."""
+        return self.kind in {"count", "count_distinct"}
+
+
+def where_name(name: str) -> str:
+    """Under which name a step keeps the condition of an aggregate, beside what the aggregate is of."""
+    return _WHERE + name
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateKind:
-    """How an aggregate works: `parts` are (Arrow function on rows, Arrow function on partial results)."""
+    """How an aggregate works: `parts` are (function on rows, function on partial results), by Arrow's names."""
 
     parts: tuple[tuple[str, str], ...]
     accepts: Callable[[pa.DataType], bool]
@@ -69,9 +90,14 @@ def _avg_type(kind: pa.DataType) -> pa.DataType:
     return pa.float64()
 
 
+DISTINCT = "distinct"
+"""No function of Arrow: a list of the distinct values of each group."""
 AGGREGATES: dict[str, AggregateKind] = {
     "count": AggregateKind(
         parts=(("count", "sum"),), accepts=lambda _: True, accepts_text="any", gives=lambda _: pa.int64()
+    ),
+    "count_distinct": AggregateKind(
+        parts=((DISTINCT, DISTINCT),), accepts=_is_scalar, accepts_text="a plain type", gives=lambda _: pa.int64()
     ),
     "sum": AggregateKind(parts=(("sum", "sum"),), accepts=_is_number, accepts_text="a number", gives=_sum_type),
     "avg": AggregateKind(

@@ -27,6 +27,17 @@ class Expression:
     direct: tuple[Any, ...] | None = dataclasses.field(default=None, repr=False)
     """The same meaning in pyarrow's kernels, for the simple cases where they agree with Spark."""
 
+    def only_where(self, where: Expression) -> Expression:
+        """This expression for rows for which another is true, null for the rest: there it is not evaluated."""
+        return dataclasses.replace(
+            self,
+            text=f"CASE WHEN {where.text} THEN {self.text} END",
+            sql=f"(CASE WHEN {where.sql} THEN {self.sql} END)",
+            columns=tuple(dict.fromkeys((*where.columns, *self.columns))),
+            is_deterministic=self.is_deterministic and where.is_deterministic,
+            direct=None,
+        )
+
 
 def parse_expression(text: str, schema: Schema, *, step: str | None = None) -> Expression:
     """Check an expression against a schema and give it Spark's result type.

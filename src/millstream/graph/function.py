@@ -11,6 +11,8 @@ from typing import Any
 
 from millstream.errors import InvalidStep
 
+_MARK = "_millstream_nondeterministic"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionRef:
@@ -20,6 +22,11 @@ class FunctionRef:
     location: str = dataclasses.field(compare=False)
     is_importable: bool
     target: Any = dataclasses.field(compare=False, repr=False)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a replay gives the same answers, as far as its author said."""
+        return not getattr(self.target, _MARK, False)
 
 
 def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
@@ -37,6 +44,17 @@ def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
         is_importable=is_importable,
         target=target,
     )
+
+
+def mark_nondeterministic(target: Any) -> None:
+    """Say of a function or class that it may answer differently when it is called again."""
+    try:
+        setattr(target, _MARK, True)
+    except (AttributeError, TypeError):
+        msg = "this callable cannot be marked"
+        raise InvalidStep(
+            msg, code="STEP-076", found=repr(target), known="functions and classes", hint="wrap it in a function"
+        ) from None
 
 
 def code_location(target: Any) -> str:

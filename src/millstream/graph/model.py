@@ -56,6 +56,7 @@ class Component:
     name: str
     capability: str = ""
     location: str = dataclasses.field(default="", compare=False)
+    is_deterministic: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +69,14 @@ class StreamModel:
 
     def __post_init__(self) -> None:
         seen: set[StepId] = set()
+        owners: dict[StepId, StepId] = {}
         ids = {step.id for step in self.steps}
         for step in self.steps:
             if step.id in seen:
                 raise duplicate_id(step.id)
+            if step.uid in owners:
+                raise duplicate_uid(step.id, step.uid, owners[step.uid])
+            owners[step.uid] = step.id
             for edge in step.inputs:
                 if edge.step not in seen:
                     raise _bad_input(step.id, edge.step, is_cycle=edge.step in ids, known=seen)
@@ -93,6 +98,12 @@ def duplicate_id(step_id: str) -> InvalidStep:
     return InvalidStep(msg, code="STEP-031", step=step_id, hint="give this step another name or id=")
 
 
+def duplicate_uid(step_id: str, uid: str, owner: str) -> InvalidStep:
+    """The error for a uid used twice: two steps would write over each other's state."""
+    msg = f"uid {uid!r} is already taken by step {owner!r}"
+    return InvalidStep(msg, code="STEP-032", step=step_id, hint="give one of them another uid=")
+
+
 def _bad_input(step: str, missing: str, *, is_cycle: bool, known: set[StepId]) -> InvalidPlan:
     if is_cycle:
         msg = f"input {missing!r} stands behind the step itself: the graph has a cycle"
@@ -107,11 +118,19 @@ def _components(step: Step) -> list[Component]:
         capability = source_declaration(operation.connector, step=step.id).capability
         return [Component(step=step.id, role="source", name=operation.connector.name, capability=capability)]
     if isinstance(operation, Sink):
-        capability_of_sink = sink_declaration(operation.connector, step=step.id).capability
-        return [Component(step=step.id, role="sink", name=operation.connector.name, capability=capability_of_sink)]
+        declared = sink_declaration(operation.connector, step=step.id)
+        of_sink = declared.capability_of(operation.connector.options) if declared.capability_of else declared.capability
+        return [Component(step=step.id, role="sink", name=operation.connector.name, capability=of_sink)]
     found = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
     return [
-        Component(step=step.id, role="function", name=ref.name, location=ref.location)
+        Component(
+            step=step.id,
+            role="function",
+            name=ref.name,
+            location=ref.location,
+            # Rows that leave as their answers come are in another order the next time.
+            is_deterministic=ref.is_deterministic and getattr(operation, "ordered", True),
+        )
         for ref in found
         if isinstance(ref, FunctionRef)
     ]

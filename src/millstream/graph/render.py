@@ -8,16 +8,22 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.function import FunctionRef
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex
+from millstream.graph.join import Join, JoinOperation, TemporalJoin, WindowJoin
+from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.state import StateDescriptor
 from millstream.graph.step import (
     KEYED,
     MAIN,
+    CoProcess,
     EventTime,
     Filter,
     KeyedAggregate,
     MapBatches,
     Operation,
+    Pattern,
     Process,
     PythonMap,
     Reduce,
@@ -40,7 +46,7 @@ _LONGEST = 60
 _ENTITIES = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "#": "#35;", "`": "#96;", "\n": " ", "\r": " "}
 
 
-def operation_text(operation: Operation) -> str:
+def operation_text(operation: Operation) -> str:  # noqa: PLR0912
     """What a step does, in one line."""
     match operation:
         case Source() | Sink():
@@ -54,16 +60,54 @@ def operation_text(operation: Operation) -> str:
             return ", ".join(_column(name, text) for name, text in operation.columns)
         case PythonMap():
             return f"{operation.shape} {function_text(operation.function)}"
-        case MapBatches() | Reduce() | Process():
+        case MapBatches() | Reduce() | Process() | CoProcess():
             return function_text(operation.function)
+        case TopN() | Deduplicate():
+            return rank_text(operation)
+        case Lookup():
+            where = operation.table.path or "rows of the job"
+            return f"{operation.how}, {where} on " + ", ".join(f"{a} = {b}" for a, b in operation.on)
+        case AsyncMap():
+            order = "in order" if operation.ordered else "as they come"
+            return f"{function_text(operation.function)}, {operation.concurrency} at a time, {order}"
+        case Join() | WindowJoin() | TemporalJoin():
+            return join_text(operation)
         case Union():
             return "rows of all inputs"
         case KeyedAggregate():
             return f"{_aggregates(operation.aggregates)}; emits per {operation.emit}"
         case Window():
             return _closing(operation)
+        case Pattern():
+            return _matches(operation)
         case _:
             assert_never(operation)
+
+
+def join_text(operation: JoinOperation) -> str:
+    """How a join pairs rows."""
+    parts: list[str] = [operation.how]
+    if isinstance(operation, Join) and operation.lower is not None and operation.upper is not None:
+        parts.append(f"within {duration_text(operation.lower)} to {duration_text(operation.upper)}")
+    if isinstance(operation, Join) and operation.keep is not None:
+        parts.append(f"rows kept {duration_text(operation.keep)}")
+    if isinstance(operation, WindowJoin):
+        parts.append(f"in {operation.window.describe()}, allowed lateness {duration_text(operation.lateness)}")
+    if isinstance(operation, TemporalJoin):
+        parts.append("as of the time of the left row")
+    elif operation.where is not None:
+        parts.append(f"where {operation.where}")
+    return ", ".join(parts)
+
+
+def rank_text(operation: TopN | Deduplicate) -> str:
+    """Which rows of a key stay."""
+    if isinstance(operation, TopN):
+        ties = ", with ties" if operation.ties else ""
+        return f"first {operation.n} by {operation.by}{ties}; emits per {operation.emit}"
+    by = f" by {operation.by}" if operation.by is not None else ""
+    ttl = f", keys kept {duration_text(operation.ttl)}" if operation.ttl is not None else ""
+    return f"{operation.keep}{by}{ttl}; emits per {operation.emit}"
 
 
 def connector_text(connector: ConnectorSpec) -> str:
@@ -97,17 +141,22 @@ def _facts(node: StreamNode) -> Iterator[tuple[str, str]]:
     operation = node.operation
     if node.keys:
         yield "keys", ", ".join(node.keys)
+    if isinstance(operation, Pattern):
+        yield "pattern", operation.pattern.describe()
     if isinstance(operation, Window):
         yield "window", f"{operation.window.describe()}, allowed lateness {duration_text(operation.lateness)}"
-    if isinstance(operation, Process):
+    if isinstance(operation, (Process, CoProcess)):
         for state in operation.states:
-            ttl = f", kept {duration_text(state.ttl)}" if state.ttl is not None else ""
-            yield "state", f"{state.name}: {state.kind} of {state.type_text}{ttl}"
+            ttl = "" if state.ttl is None else _ttl(state, state.ttl)
+            version = f", version {state.version}" if state.version > 1 else ""
+            yield "state", f"{state.name}: {state.kind} of {state.type_text}{ttl}{version}"
     if isinstance(operation, KEYED) and node.event_time:
         yield "event time", ", ".join(node.event_time)
-    if isinstance(operation, (Source, PythonMap, Process)) and operation.on_error != "fail":
+    if isinstance(operation, (Source, PythonMap, Process, CoProcess)) and operation.on_error != "fail":
         yield "on error", operation.on_error
     yield "id", id_text(node)
+    if node.uid != node.id:
+        yield "uid", node.uid
 
 
 def id_text(node: StreamNode) -> str:
@@ -210,8 +259,13 @@ def _column(name: str, text: str) -> str:
     return name if text in {name, f"`{name}`"} else f"{name} = {text}"
 
 
+def _ttl(state: StateDescriptor, ttl: int) -> str:
+    clock = " of event time" if state.ttl_clock == "event" else ""
+    return f", kept {duration_text(ttl)}{clock}{' after it was read' if state.ttl_update == 'read' else ''}"
+
+
 def _aggregates(aggregates: tuple[tuple[str, Aggregate], ...]) -> str:
-    return ", ".join(f"{name} = {aggregate.kind}({aggregate.of or ''})" for name, aggregate in aggregates)
+    return ", ".join(f"{name} = {aggregate.text}" for name, aggregate in aggregates)
 
 
 def _closing(window: Window) -> str:
@@ -220,6 +274,12 @@ def _closing(window: Window) -> str:
     function = window.reduce or window.process
     assert function is not None, "a window is closed by aggregates, a reduction or a function"
     return f"{'reduce' if window.reduce else 'process'} {function_text(function)}"
+
+
+def _matches(operation: Pattern) -> str:
+    if operation.function is not None:
+        return function_text(operation.function)
+    return ", ".join(f"{name} = {text}" for name, text in operation.measures)
 
 
 def _short(value: object) -> str:

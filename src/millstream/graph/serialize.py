@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.enrich import LookupTable
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.model import Requirements, StreamModel
+from millstream.graph.pattern import PatternSpec, pattern_from_json, pattern_to_json
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import Operation, Process, Sink, Source, Step, StepInput
+from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
@@ -24,6 +26,8 @@ T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
 FORMAT = 1
 _PARTS = ("format", "name", "requirements", "steps")
+_DECLARED = ("states", "broadcast")
+"""Fields that the function of a step declares."""
 OPERATIONS: dict[str, type[Any]] = {kind.kind: kind for kind in typing.get_args(Operation)}
 
 
@@ -97,19 +101,26 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": step.id, "kind": step.operation.kind, "has_given_id": step.has_given_id}
+    fields: dict[str, Any] = {
+        "id": step.id,
+        "uid": step.uid,
+        "kind": step.operation.kind,
+        "has_given_id": step.has_given_id,
+    }
     for field in dataclasses.fields(step.operation):
         content = getattr(step.operation, field.name)
-        if isinstance(content, FunctionRef) and portable and not content.is_importable:
+        functions = content.functions if isinstance(content, PatternSpec) else (content,)
+        lost = [found for found in functions if isinstance(found, FunctionRef) and not found.is_importable]
+        if lost and portable:
             msg = "function cannot be written to JSON: another process could not import it"
             raise InvalidStep(
                 msg,
                 code="STEP-050",
                 step=step.id,
-                found=content.name,
+                found=lost[0].name,
                 hint="move it to the top level of an importable module",
             )
-        if field.name != "states":
+        if field.name not in _DECLARED:
             fields[field.name] = _encode(content)
     return {**fields, "inputs": [_encode(edge) for edge in step.inputs]}
 
@@ -121,6 +132,7 @@ def _step_from_json(value: Any) -> Step:
         raise InvalidStep(msg, code="STEP-053", found=repr(value), known=known, hint="write it with Job.to_json()")
     fields = dict(value)
     kind, inputs, name = fields.pop("kind"), fields.pop("inputs"), step_id(fields.pop("id"))
+    uid = step_uid(fields.pop("uid", name), name)
     has_given_id = fields.pop("has_given_id", False)
     if kind not in OPERATIONS:
         msg = f"unknown kind of step {kind!r}"
@@ -130,6 +142,7 @@ def _step_from_json(value: Any) -> Step:
         operation=_operation(OPERATIONS[kind], fields, name),
         inputs=tuple(_input(edge, name) for edge in inputs),
         has_given_id=has_given_id,
+        given_uid=None if uid == name else uid,
     )
 
 
@@ -137,8 +150,10 @@ def _operation(kind: type[Any], fields: dict[str, Any], step: str) -> Any:
     decoded = {key: _DECODE.get(key, _as_is)(content, step) for key, content in fields.items() if content is not None}
     if kind in {Source, Sink} and "connector" in decoded:
         decoded["connector"] = _checked_connector(kind, decoded["connector"], step)
-    if kind is Process and "function" in decoded:
+    if kind in {Process, CoProcess} and "function" in decoded:
         decoded["states"] = _states(decoded["function"], step)
+    if kind is CoProcess and hasattr(decoded["function"].target, "broadcast_descriptors"):
+        decoded["broadcast"] = tuple(decoded["function"].target.broadcast_descriptors())
     return built(kind, decoded, step=step)
 
 
@@ -166,6 +181,8 @@ def _encode(value: Any) -> Any:
             return value.ddl
         case FunctionRef():
             return value.name
+        case PatternSpec():
+            return pattern_to_json(value)
         case tuple() | list():
             return [_encode(item) for item in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -199,6 +216,8 @@ def _schema(value: Any, _: str) -> Schema:
 
 
 _DECODE: dict[str, Decoder] = {
+    "table": lambda value, step: built(LookupTable, value, step=step),
+    "on": _pairs(_as_is),
     "schema": _schema,
     "connector": lambda value, step: built(ConnectorSpec, value, step=step),
     "function": _function,
@@ -208,4 +227,10 @@ _DECODE: dict[str, Decoder] = {
     "columns": _pairs(_as_is),
     "aggregates": _pairs(lambda value, step: built(Aggregate, value, step=step)),
     "outputs": _pairs(_schema),
+    "pattern": lambda value, step: pattern_from_json(value, step=step),
+    "measures": _pairs(_as_is),
+    "timed_out": _function,
+    "timed_out_measures": _pairs(_as_is),
+    "timed_out_schema": _schema,
+    "order_by": lambda value, _: tuple(value),
 }

@@ -7,17 +7,32 @@ from typing import ClassVar, Literal
 
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.function import FunctionRef
+from millstream.graph.join import JOINS, JoinOperation
+from millstream.graph.pattern import PatternSpec
+from millstream.graph.rank import RANKS, Deduplicate, TopN
 from millstream.graph.state import StateDescriptor
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
-from millstream.model.ids import StepId
+from millstream.model.ids import StepId, step_id
 from millstream.model.schema import Schema
 
 OnError = Literal["fail", "skip", "dead_letter"]
 Emit = Literal["epoch", "row", "end"]
-PartitionKind = Literal["forward", "hash", "rebalance"]
-MAIN, LATE, DEAD = "main", "late", "dead"
+PartitionKind = Literal["forward", "hash", "rebalance", "broadcast"]
+MAIN, LATE, DEAD, TIMED_OUT = "main", "late", "dead", "timed_out"
+
+
+def step_uid(text: str, step: str | None) -> StepId:
+    """Check a uid by the rule of step ids: it names state and files as well."""
+    try:
+        return step_id(text)
+    except InvalidStep as problem:
+        msg = "uid is not usable"
+        raise InvalidStep(
+            msg, code=problem.code, step=step, found=problem.found, known=problem.known, hint="choose another uid="
+        ) from None
 
 
 def _refuse_negative(name: str, found: int) -> None:
@@ -154,6 +169,20 @@ class Process:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CoProcess:
+    """A function with state and timers over two keyed streams, or over a keyed and a broadcast one."""
+
+    kind: ClassVar = "co_process"
+    function: FunctionRef
+    schema: Schema
+    states: tuple[StateDescriptor, ...] = ()
+    broadcast: tuple[StateDescriptor, ...] = ()
+    """State that every subtask holds whole; only rows of the broadcast stream change it."""
+    outputs: tuple[tuple[str, Schema], ...] = ()
+    on_error: OnError = "fail"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Windows per key, closed by built-in aggregates, a reduction or a window function: exactly one of them."""
 
@@ -167,6 +196,30 @@ class Window:
 
     def __post_init__(self) -> None:
         _refuse_negative("allowed_lateness", self.lateness)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Rows of a key that follow each other in a given way; a match gives measures, or what a function makes of it."""
+
+    kind: ClassVar = "pattern"
+    pattern: PatternSpec
+    function: FunctionRef | None = None
+    measures: tuple[tuple[str, str], ...] = ()
+    schema: Schema | None = None
+    timed_out: FunctionRef | None = None
+    timed_out_measures: tuple[tuple[str, str], ...] = ()
+    timed_out_schema: Schema | None = None
+    order_by: tuple[str, ...] = ()
+    """Columns by which rows of one instant are put in order."""
+
+    def __post_init__(self) -> None:
+        if (self.function is None) == (not self.measures) or (self.function is None) != (self.schema is None):
+            msg = "a pattern gives measures, or rows of a function with a schema"
+            raise InvalidStep(msg, code="STEP-108", hint="call .measures(...), .select(...) or .process(...)")
+        if self.timed_out is not None and (self.timed_out_measures or self.timed_out_schema is None):
+            msg = "what timed out gives measures, or rows of a function with a schema"
+            raise InvalidStep(msg, code="STEP-108", hint="correct timed_out= or give timed_out_schema=")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +242,19 @@ Operation = (
     | KeyedAggregate
     | Reduce
     | Process
+    | CoProcess
+    | JoinOperation
+    | TopN
+    | Deduplicate
+    | Lookup
+    | AsyncMap
     | Window
+    | Pattern
     | Sink
 )
-KEYED = (KeyedAggregate, Reduce, Process, Window)
+TWO_INPUTS = (CoProcess, *JOINS)
+"""Operations that take a left and a right input."""
+KEYED = (KeyedAggregate, Reduce, Process, CoProcess, *JOINS, *RANKS, Window, Pattern)
 """Operations that hold state per key and therefore need a hash edge."""
 
 
@@ -204,16 +266,25 @@ class Step:
     operation: Operation
     inputs: tuple[StepInput, ...] = ()
     has_given_id: bool = False
+    given_uid: StepId | None = None
 
     def __post_init__(self) -> None:
-        takes = 0 if isinstance(self.operation, Source) else 2 if isinstance(self.operation, Union) else 1
+        is_pair = isinstance(self.operation, TWO_INPUTS)
+        takes = 0 if isinstance(self.operation, Source) else 2 if isinstance(self.operation, Union) or is_pair else 1
         if isinstance(self.operation, Source) and self.inputs:
             msg = "a source takes no input"
             raise InvalidStep(msg, code="STEP-021", step=self.id, hint="remove the input")
-        if len(self.inputs) < takes or (takes == 1 and len(self.inputs) > 1):
-            msg = f"a {self.operation.kind} step takes {'at least two inputs' if takes == 2 else 'one input'}"
+        if len(self.inputs) < takes or (len(self.inputs) > takes and (takes == 1 or is_pair)):
+            wanted = "two inputs" if is_pair else "at least two inputs" if takes == 2 else "one input"
+            msg = f"a {self.operation.kind} step takes {wanted}"
             raise InvalidStep(msg, code="STEP-021", step=self.id, found=len(self.inputs), hint="connect it to a stream")
         is_hashed = any(edge.partition == "hash" for edge in self.inputs)
-        if isinstance(self.operation, KEYED) != is_hashed:
+        is_broadcast = is_pair and self.inputs[1].partition == "broadcast"
+        if isinstance(self.operation, KEYED) != is_hashed and not is_broadcast:
             msg = "a keyed step needs a keyed stream" if not is_hashed else "only keyed steps take a keyed stream"
             raise InvalidStep(msg, code="STEP-022", step=self.id, hint="call key_by('column') right before it")
+
+    @property
+    def uid(self) -> StepId:
+        """Names what checkpoints keep of the step: its id, unless it was renamed."""
+        return self.given_uid or self.id

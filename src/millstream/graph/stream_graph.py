@@ -7,19 +7,38 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from millstream.errors import InvalidPlan, InvalidStep
-from millstream.graph.aggregate import Aggregate, result_type
+from millstream.errors import InvalidStep
+from millstream.graph.aggregate import Aggregate, result_type, where_name
+from millstream.graph.enrich import AsyncMap, Lookup, looked_up_schema
 from millstream.graph.expression import Expression, parse_expression, parse_predicate
+from millstream.graph.join import (
+    JOINS,
+    LATE_RIGHT,
+    WINDOW_FIELDS,
+    Join,
+    JoinOperation,
+    TemporalJoin,
+    WindowJoin,
+    joined_schema,
+    needs_event_time,
+)
+from millstream.graph.match_expression import measures_of
+from millstream.graph.match_source import check_conditions
 from millstream.graph.model import Requirements, StreamModel
+from millstream.graph.rank import RANKS, Deduplicate, TopN, ranked_schema
 from millstream.graph.step import (
     DEAD,
     LATE,
     MAIN,
+    TIMED_OUT,
+    TWO_INPUTS,
+    CoProcess,
     EventTime,
     Filter,
     KeyedAggregate,
     MapBatches,
     Operation,
+    Pattern,
     Process,
     PythonMap,
     Reduce,
@@ -51,7 +70,12 @@ RUNS_AS: dict[type[Operation], str] = {
     KeyedAggregate: "keyed",
     Reduce: "keyed",
     Process: "keyed",
+    CoProcess: "keyed",
+    **dict.fromkeys((*JOINS, *RANKS), "keyed"),
+    Lookup: "batch",
+    AsyncMap: "python",
     Window: "keyed",
+    Pattern: "keyed",
     Sink: "sink",
 }
 
@@ -61,14 +85,18 @@ class StreamNode:
     """A step with everything known about it."""
 
     id: StepId
+    uid: StepId
     operation: Operation
     inputs: tuple[StepInput, ...]
     input_schema: Schema | None
+    """Of the first input."""
     outputs: dict[str, Schema]
     expressions: tuple[tuple[str, Expression], ...] = ()
     event_time: tuple[StepId, ...] = ()
     """The event-time steps whose watermarks this node sees."""
     has_given_id: bool = False
+    other_schema: Schema | None = None
+    """Of the second input of a step that takes two."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -99,15 +127,11 @@ class StreamGraph:
 
 
 def resolve_graph(model: StreamModel) -> StreamGraph:
-    """Resolve every step of a model; a graph that reads nothing or writes nothing is refused."""
+    """Resolve every step of a model."""
     nodes: dict[StepId, StreamNode] = {}
     for step in model.steps:
         nodes[step.id] = resolve(step, nodes)
-    graph = StreamGraph(name=model.name, nodes=tuple(nodes.values()), requirements=model.requirements)
-    if not any(isinstance(node.operation, Sink) for node in graph.nodes):
-        msg = f"job {model.name!r} has no sink"
-        raise InvalidPlan(msg, code="PLAN-012", hint="end a stream with .sink('name', ms.print())")
-    return graph
+    return StreamGraph(name=model.name, nodes=tuple(nodes.values()), requirements=model.requirements)
 
 
 def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
@@ -116,6 +140,8 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     source_schema = schemas[0] if schemas else None
     for edge, schema in zip(step.inputs, schemas, strict=True):
         check_keys(edge.keys, schema, step.id)
+    if isinstance(step.operation, TWO_INPUTS):
+        _check_pair(step, schemas)
     expressions, outputs = _resolved(step, schemas)
     upstream = {time for edge in step.inputs for time in before[edge.step].event_time}
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
@@ -124,8 +150,14 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
         raise InvalidStep(
             msg, code="STEP-040", step=step.id, hint="call .event_time('column') on the stream before key_by"
         )
+    if isinstance(step.operation, (Process, CoProcess)) and not event_time:
+        _check_clocks(step.operation, step.id)
+    if needs_event_time(step.operation) and not all(before[edge.step].event_time for edge in step.inputs):
+        msg = "this join needs event time on both sides"
+        raise InvalidStep(msg, code="STEP-040", step=step.id, hint="call .event_time('column') on both before key_by")
     return StreamNode(
         id=step.id,
+        uid=step.uid,
         operation=step.operation,
         inputs=step.inputs,
         input_schema=source_schema,
@@ -133,7 +165,26 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
         expressions=expressions,
         event_time=event_time,
         has_given_id=step.has_given_id,
+        other_schema=schemas[1] if isinstance(step.operation, TWO_INPUTS) else None,
     )
+
+
+def _check_pair(step: Step, schemas: list[Schema]) -> None:
+    """Both sides of a keyed pair have keys of the same types, or rows that belong together would not meet."""
+    left, right = step.inputs
+    if right.partition == "broadcast":
+        return
+    types = [[schema[key].type for key in edge.keys] for edge, schema in zip((left, right), schemas, strict=True)]
+    if types[0] != types[1]:
+        msg = "the two streams are keyed by different types"
+        raise InvalidStep(
+            msg,
+            code="STEP-047",
+            step=step.id,
+            found=", ".join(f"{key} {kind}" for key, kind in zip(right.keys, types[1], strict=False)),
+            known=", ".join(f"{key} {kind}" for key, kind in zip(left.keys, types[0], strict=False)),
+            hint="key both by the same number of columns of the same types; cast before key_by",
+        )
 
 
 def check_keys(keys: tuple[str, ...], schema: Schema, step: str) -> None:
@@ -187,10 +238,20 @@ def _resolved(step: Step, schemas: list[Schema]) -> _Resolved:  # noqa: PLR0912
             return expressions, {MAIN: Schema(_key_fields(step, schemas[0]) + fields)}
         case Reduce():
             return (), {MAIN: schemas[0]}
-        case Process():
+        case Process() | CoProcess():
             return (), _with_dead({MAIN: operation.schema, **dict(operation.outputs)}, operation.on_error)
+        case TopN() | Deduplicate():
+            return (), {MAIN: ranked_schema(schemas[0], operation, step.id)}
+        case Lookup():
+            return (), {MAIN: looked_up_schema(schemas[0], operation, step.id)}
+        case AsyncMap():
+            return (), _with_dead({MAIN: operation.schema}, operation.on_error)
+        case Join() | WindowJoin() | TemporalJoin():
+            return _joined(operation, schemas, step.id)
         case Window():
             return _windowed(step, operation, schemas[0])
+        case Pattern():
+            return _matched(step, operation, schemas[0])
         case Sink():
             return (), {}
 
@@ -261,23 +322,60 @@ def _aggregated(
     expressions, fields = [], []
     for name, aggregate in aggregates:
         parsed = None if aggregate.of is None else parse_expression(aggregate.of, schema, step=step)
-        if parsed is not None:
-            expressions.append((name, parsed))
-        fields.append(
-            Field(name, result_type(aggregate, parsed.type if parsed else None, step=step), aggregate.kind != "count")
-        )
+        where = None if aggregate.where is None else parse_predicate(aggregate.where, schema, step=step)
+        if parsed is not None and where is not None and parsed.direct is None:
+            # It might fail on rows that do not count.
+            parsed, where = parsed.only_where(where), None
+        expressions += [] if parsed is None else [(name, parsed)]
+        expressions += [] if where is None else [(where_name(name), where)]
+        kind = result_type(aggregate, None if parsed is None else parsed.type, step=step)
+        fields.append(Field(name, kind, not aggregate.never_null))
     return tuple(expressions), tuple(fields)
 
 
-_WINDOW_FIELDS = (
-    Field("window_start", pa.timestamp("us", tz="UTC"), nullable=False),
-    Field("window_end", pa.timestamp("us", tz="UTC"), nullable=False),
-)
+def _check_clocks(operation: Process | CoProcess, step: str) -> None:
+    for state in operation.states:
+        if state.is_event_timed:
+            msg = f"state {state.name!r} expires by event time, which the step does not have"
+            raise InvalidStep(
+                msg, code="STEP-040", step=step, hint="call .event_time('column') on the stream before key_by"
+            )
+
+
+def _joined(operation: JoinOperation, schemas: list[Schema], step: str) -> _Resolved:
+    left, right = schemas
+    main = joined_schema(left, right, operation, step)
+    where = None if isinstance(operation, TemporalJoin) else operation.where
+    expressions = () if where is None else (("where", parse_predicate(where, main, step=step)),)
+    late = {LATE: schemas[0], LATE_RIGHT: schemas[1]} if needs_event_time(operation) else {}
+    return expressions, {MAIN: main, **late}
 
 
 def _windowed(step: Step, operation: Window, schema: Schema) -> _Resolved:
     if operation.aggregates:
         expressions, fields = _aggregated(operation.aggregates, schema, step.id)
-        main = Schema(_key_fields(step, schema) + _WINDOW_FIELDS + fields)
+        main = Schema(_key_fields(step, schema) + WINDOW_FIELDS + fields)
         return expressions, {MAIN: main, LATE: schema}
     return (), {MAIN: operation.schema or schema, LATE: schema}
+
+
+def _matched(step: Step, operation: Pattern, schema: Schema) -> _Resolved:
+    """Matches, late rows, and what timed out if anything is made of it."""
+    check_conditions(operation.pattern, schema, step=step.id)
+    for column in operation.order_by:
+        column_of(column, schema, step.id)
+    keys = Schema(_key_fields(step, schema))
+    expressions: list[tuple[str, Expression]] = []
+    outputs = {LATE: schema}
+    for output, measures, given in (
+        (MAIN, operation.measures, operation.schema),
+        (TIMED_OUT, operation.timed_out_measures, operation.timed_out_schema),
+    ):
+        read = measures_of(measures, operation.pattern, schema, keys, step=step.id)
+        prefix = "" if output == MAIN else f"{output}."
+        expressions += [(f"{prefix}{name}", measure.expression) for name, measure in read]
+        if read:
+            outputs[output] = Schema((*keys, *(Field(name, measure.expression.type) for name, measure in read)))
+        elif given is not None:
+            outputs[output] = given
+    return tuple(expressions), outputs

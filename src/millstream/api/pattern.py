@@ -1,0 +1,264 @@
+"""Patterns, stage by stage: `ms.pattern.begin("a").where("price > 10").followed_by("b")`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from millstream.api.signatures import output_schema
+from millstream.errors import InvalidStep
+from millstream.graph.function import FunctionRef, function_ref
+from millstream.graph.pattern import Clause, Condition, Contiguity, Join, PatternSpec, Skip, Stage
+from millstream.graph.step import Pattern as PatternStep
+from millstream.model.schema import Schema, SchemaLike
+from millstream.model.time import DurationLike, positive_ms
+
+if TYPE_CHECKING:
+    from millstream.api.keyed import KeyedStream
+    from millstream.api.stream import DataStream
+
+ConditionLike = str | Callable[..., Any]
+"""Expression text, or `function(row)` or `function(row, context)` with `context.events("stage")`."""
+Between = Literal["first_to_last", "previous_to_current"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern under construction; every method returns a new one, and options belong to the stage named last.
+
+    In expression text, columns without a stage are those of the row under test. `a.price` is that of the last row of stage
+    `a`; `first`, `last`, `count`, `sum`, `avg`, `min` and `max` look at the rows of a stage. The row under test counts as
+    a row of its own stage already, so that `avg(a.price) < 100` on stage `a` includes it.
+    """
+
+    stages: tuple[Stage, ...]
+    window: int | None = None
+    skip: Skip = "no_skip"
+    skip_to: str | None = None
+
+    def next(self, stage: str | Pattern) -> Pattern:
+        """The next row belongs to this stage."""
+        return self._then(stage, "strict")
+
+    def followed_by(self, stage: str | Pattern) -> Pattern:
+        """The next row that fits belongs to this stage; rows that do not fit may come between."""
+        return self._then(stage, "relaxed")
+
+    def followed_by_any(self, stage: str | Pattern) -> Pattern:
+        """Every later row that fits makes a match of its own."""
+        return self._then(stage, "any")
+
+    def not_next(self, stage: str) -> Pattern:
+        """The next row does not fit this stage."""
+        return self._then(stage, "not_next")
+
+    def not_followed_by(self, stage: str) -> Pattern:
+        """No row fits this stage before the next stage begins, or before the time of `within` has passed."""
+        return self._then(stage, "not_followed")
+
+    def where(self, condition: ConditionLike) -> Pattern:
+        """Only rows for which this is true as well."""
+        return self._clause("and", condition)
+
+    def or_where(self, condition: ConditionLike) -> Pattern:
+        """Rows for which what was said so far is true, or this."""
+        return self._clause("or", condition)
+
+    def until(self, condition: ConditionLike) -> Pattern:
+        """A row for which this is true ends a repeated stage."""
+        return self._with(until=_condition(condition))
+
+    def times(self, least: int, most: int | None = None) -> Pattern:
+        """So many rows, or between so many; other rows may come between unless `consecutive` is said."""
+        return self._with(least=least, most=least if most is None else most)
+
+    def times_or_more(self, least: int) -> Pattern:
+        """So many rows or more."""
+        return self._with(least=least, most=None)
+
+    def one_or_more(self) -> Pattern:
+        """One row or more."""
+        return self.times_or_more(1)
+
+    def optional(self) -> Pattern:
+        """The stage may be left out."""
+        return self._with(optional=True)
+
+    def greedy(self) -> Pattern:
+        """As many rows as possible: a row that fits a repeated stage is not tried on the next stage."""
+        return self._with(greedy=True)
+
+    def consecutive(self) -> Pattern:
+        """No other row may come between the rows of a repeated stage."""
+        return self._repeated("strict", "consecutive()")
+
+    def allow_combinations(self) -> Pattern:
+        """A repeated stage may leave out rows that fit."""
+        return self._repeated("any", "allow_combinations()")
+
+    def within(self, time: DurationLike, between: Between = "first_to_last") -> Pattern:
+        """Limit the time of a match.
+
+        Args:
+            time: the rows are less than this apart.
+            between: the first and the last row of the match, or the row of this stage and the row before it.
+        """
+        limit = positive_ms(time, what="within")
+        if between == "previous_to_current":
+            return self._with(gap=limit)
+        if between != "first_to_last":
+            msg = "within() knows no such rows"
+            known = ("first_to_last", "previous_to_current")
+            raise InvalidStep(msg, code="STEP-106", found=repr(between), known=known, hint="correct between=")
+        # Of several limits the shortest counts.
+        return dataclasses.replace(self, window=limit if self.window is None else min(limit, self.window))
+
+    def no_skip(self) -> Pattern:
+        """Give every match."""
+        return dataclasses.replace(self, skip="no_skip", skip_to=None)
+
+    def skip_to_next(self) -> Pattern:
+        """After a match, drop the others that begin with the same row."""
+        return dataclasses.replace(self, skip="to_next", skip_to=None)
+
+    def skip_past_last_event(self) -> Pattern:
+        """After a match, drop the others that begin before it ends."""
+        return dataclasses.replace(self, skip="past_last", skip_to=None)
+
+    def skip_to_first(self, stage: str) -> Pattern:
+        """After a match, drop the others that begin before the first row of a stage."""
+        return dataclasses.replace(self, skip="to_first", skip_to=stage)
+
+    def skip_to_last(self, stage: str) -> Pattern:
+        """After a match, drop the others that begin before the last row of a stage."""
+        return dataclasses.replace(self, skip="to_last", skip_to=stage)
+
+    @property
+    def spec(self) -> PatternSpec:
+        """The pattern as a value; what is wrong with it as a whole is refused here."""
+        return PatternSpec(stages=self.stages, within=self.window, skip=self.skip, skip_to=self.skip_to)
+
+    def _then(self, stage: str | Pattern, contiguity: Contiguity) -> Pattern:
+        return dataclasses.replace(self, stages=(*self.stages, _stage(stage, contiguity)))
+
+    def _with(self, **options: Any) -> Pattern:
+        changed = dataclasses.replace(self.stages[-1], **options)
+        return dataclasses.replace(self, stages=(*self.stages[:-1], changed))
+
+    def _clause(self, join: Join, condition: ConditionLike) -> Pattern:
+        return self._with(where=(*self.stages[-1].where, Clause(join=join, condition=_condition(condition))))
+
+    def _repeated(self, inner: Contiguity, what: str) -> Pattern:
+        if not self.stages[-1].is_repeated:
+            msg = f"{what} needs a repeated stage"
+            raise InvalidStep(msg, code="STEP-102", found=self.stages[-1].label, hint="call one_or_more() before")
+        return self._with(inner=inner)
+
+
+def begin(stage: str | Pattern) -> Pattern:
+    """Begin a pattern with a stage, or with a whole pattern as a group."""
+    return Pattern((_stage(stage, "strict"),))
+
+
+def _stage(stage: str | Pattern, contiguity: Contiguity) -> Stage:
+    if isinstance(stage, Pattern):
+        return Stage(group=stage.stages, contiguity=contiguity)
+    return Stage(name=stage, contiguity=contiguity)
+
+
+def _condition(condition: ConditionLike) -> Condition:
+    if isinstance(condition, str):
+        return Condition(text=condition)
+    return Condition(function=function_ref(condition))
+
+
+class PatternStream:
+    """A pattern over a keyed stream; the methods say what becomes of a match.
+
+    A match is known at the time of the row that completes it, or later where an earlier match might still skip it. Partial
+    matches whose time runs out go to the side output `timed_out`, if `timed_out=` says what to make of them.
+    """
+
+    def __init__(self, stream: KeyedStream, pattern: PatternSpec, order_by: tuple[str, ...]) -> None:
+        self._stream, self._pattern, self._order = stream, pattern, order_by
+
+    def select(
+        self,
+        function: Callable[..., Any] | str,
+        *,
+        schema: SchemaLike | None = None,
+        timed_out: Callable[..., Any] | str | None = None,
+        timed_out_schema: SchemaLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Call `function(match)`, with the rows of each stage by name; it returns one row."""
+        return self._called(function, schema, (timed_out, timed_out_schema), id, uid, many=False)
+
+    def process(
+        self,
+        function: Callable[..., Any] | str,
+        *,
+        schema: SchemaLike | None = None,
+        timed_out: Callable[..., Any] | str | None = None,
+        timed_out_schema: SchemaLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Call `function(match)` or `function(match, info)`; it returns or yields rows."""
+        return self._called(function, schema, (timed_out, timed_out_schema), id, uid, many=True)
+
+    def measures(
+        self,
+        *,
+        id: str | None = None,
+        uid: str | None = None,
+        timed_out: Mapping[str, str] | None = None,
+        **measures: str,
+    ) -> DataStream:
+        """Key columns and one column for each measure, such as `start="first(a.at)"`.
+
+        Args:
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+            timed_out: measures of partial matches whose time runs out.
+            measures: expressions over the rows of the match.
+        """
+        operation = PatternStep(
+            pattern=self._pattern,
+            measures=tuple(measures.items()),
+            timed_out_measures=tuple((timed_out or {}).items()),
+            order_by=self._order,
+        )
+        return self._stream.then(operation, id, uid)
+
+    def _called(
+        self,
+        function: Callable[..., Any] | str,
+        schema: SchemaLike | None,
+        timed_out: tuple[Callable[..., Any] | str | None, SchemaLike | None],
+        id: str | None,
+        uid: str | None,
+        *,
+        many: bool,
+    ) -> DataStream:
+        label = id or self._stream.label("pattern")
+        reference, target = _typed(function, schema, label, many=many)
+        expired, its_schema = (None, None) if timed_out[0] is None else _typed(*timed_out, label, many=many)
+        operation = PatternStep(
+            pattern=self._pattern,
+            function=reference,
+            schema=target,
+            timed_out=expired,
+            timed_out_schema=its_schema,
+            order_by=self._order,
+        )
+        return self._stream.then(operation, id, uid)
+
+
+def _typed(
+    function: Callable[..., Any] | str | None, schema: SchemaLike | None, label: str, *, many: bool
+) -> tuple[FunctionRef, Schema]:
+    reference = function_ref(function, step=label)
+    return reference, output_schema(reference.target, schema, step=label, many=many)

@@ -1,0 +1,1 @@
+"""Joins of two keyed streams: over time, for ever, by window, and by version."""

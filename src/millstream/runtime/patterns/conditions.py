@@ -1,0 +1,262 @@
+"""Conditions of stages: those that look at one row only are computed for whole batches, the others when they are tried."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.errors import InvalidStep
+from millstream.graph.expression import Expression
+from millstream.graph.match_expression import MatchExpression, Reference, folded_type, read_match_expression
+from millstream.graph.match_source import MatchSource, match_source
+from millstream.graph.pattern import Clause, Condition, PatternSpec
+from millstream.model.schema import Schema
+from millstream.runtime.chain import evaluated
+from millstream.runtime.expressions import Projection
+from millstream.runtime.patterns.buffer import Event, Node, Row
+from millstream.runtime.patterns.folds import Fold, is_kept, value_of
+from millstream.runtime.policy import failure
+
+Call = Callable[[Node | None, Event], bool]
+ALWAYS = 1
+"""The bit that every row has."""
+MAX_BITS = 60
+_NAMED = re.compile(r"\b(values|cells|row)\[(\d+)\]")
+
+
+class Test:
+    """Whether a row fits: a bit that was computed before, and a call for what depends on the match so far."""
+
+    __slots__ = ("call", "mask")
+
+    def __init__(self, mask: int = ALWAYS, call: Call | None = None) -> None:
+        self.mask, self.call = mask, call
+
+    def holds(self, node: Node | None, event: Event) -> bool:
+        """Try a row behind a chain."""
+        return bool(event.bits & self.mask) and (self.call is None or self.call(node, event))
+
+
+class MatchContext:
+    """What a Python condition sees of the match so far."""
+
+    __slots__ = ("_names", "_node", "_stages", "timestamp")
+
+    def __init__(self, node: Node | None, event: Event, stages: dict[str, int], names: Sequence[str]) -> None:
+        self._node, self._stages, self._names = node, stages, names
+        self.timestamp = event.time
+        """The time of the row under test."""
+
+    def events(self, stage: str) -> list[dict[str, Any]]:
+        """The rows a stage has taken so far, in their order; the row under test is none of them yet."""
+        if stage not in self._stages:
+            msg = f"unknown stage {stage!r}"
+            raise InvalidStep(msg, code="STEP-109", known=self._stages, hint="name a stage of the pattern")
+        wanted, found, node = self._stages[stage], [], self._node
+        while node is not None:
+            if node.stage == wanted:
+                found.append(record_of(node.event, self._names))
+            node = node.before
+        return found[::-1]
+
+
+def record_of(event: Event, names: Sequence[str]) -> dict[str, Any]:
+    """A row as a dict, made once."""
+    if event.record is None:
+        event.record = dict(zip(names, event.row, strict=True))
+    return event.record
+
+
+class Conditions:
+    """All conditions of one pattern over rows of one schema."""
+
+    def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str) -> None:
+        self._pattern, self._rows, self._step = pattern, rows, step
+        self._stages = {name: place for place, name in enumerate(pattern.names)}
+        self._bits: list[list[tuple[str, int]]] = []
+        self._expressions: list[Expression] = []
+        self._cells: list[Expression] = []
+        self._fold_places: dict[str, int] = {}
+        self.folds: list[Fold] = []
+        self.stages = [
+            self._test(stage.where, place) if stage.where else Test() for place, stage in enumerate(pattern.flat)
+        ]
+        self._untils: dict[int, Test] = {}
+
+    def until(self, condition: Condition, own: int) -> Test:
+        """The test that ends a repeated stage; `own` is the number of that stage."""
+        if id(condition) not in self._untils:
+            self._untils[id(condition)] = self._test((Clause(condition=condition),), own)
+        return self._untils[id(condition)]
+
+    def bind(self) -> None:
+        """All tests are known: prepare what computes their bits and cells."""
+        self._initial = tuple(fold.initial for fold in self.folds)
+        self._folded = {fold.stage for fold in self.folds}
+        self._projection = Projection(
+            [(f"e{place}", expression) for place, expression in enumerate([*self._expressions, *self._cells])]
+        )
+        used = {name for expression in [*self._expressions, *self._cells] for name in expression.columns}
+        self._columns = [(place, field) for place, field in enumerate(self._rows) if field.name in used]
+
+    def _test(self, clauses: tuple[Clause, ...], own: int) -> Test:
+        read = [(clause, self._read(clause.condition)) for clause in clauses]
+        simple = [(clause.join, found) for clause, found in read if isinstance(found, Expression)]
+        others = [(clause, found) for clause, found in read if not isinstance(found, Expression)]
+        if not others:
+            return Test(self._bit(simple))
+        if all(clause.join == "and" for clause, _ in read[1:]):
+            calls = [self._call(clause.condition, found, own) for clause, found in others]
+            mask = self._bit([("and", expression) for _, expression in simple]) if simple else ALWAYS
+            return Test(mask, calls[0] if len(calls) == 1 else _all(calls))
+        tests = [
+            (clause.join, Test(self._bit([("and", found)])))
+            if isinstance(found, Expression)
+            else (clause.join, Test(ALWAYS, self._call(clause.condition, found, own)))
+            for clause, found in read
+        ]
+        return Test(ALWAYS, _joined(tests))
+
+    def _read(self, condition: Condition) -> Expression | MatchExpression | None:
+        """A condition over one row as an expression; `None` for a Python function."""
+        if condition.text is None:
+            return None
+        read = read_match_expression(
+            condition.text, self._pattern, self._rows, beside=self._rows, step=self._step, predicate=True
+        )
+        return read if read.references else read.expression
+
+    def _bit(self, parts: Sequence[tuple[str, Expression]]) -> int:
+        """A bit for expressions joined from left to right."""
+        places = []
+        for join, expression in parts:
+            places.append((join, len(self._expressions)))
+            self._expressions.append(expression)
+        self._bits.append(places)
+        if len(self._bits) >= MAX_BITS:
+            msg = "a pattern has too many conditions"
+            raise InvalidStep(msg, code="STEP-112", step=self._step, known=f"at most {MAX_BITS}", hint="join some")
+        return 1 << len(self._bits)
+
+    def _call(self, condition: Condition, read: MatchExpression | None, own: int) -> Call:
+        if read is None:
+            assert condition.function is not None, "a condition without text is a function"
+            return self._python(condition.function.target)
+        return self._sourced(match_source(read, self._rows, step=self._step), own)
+
+    def _python(self, function: Callable[..., Any]) -> Call:
+        names, stages, step = self._rows.names, self._stages, self._step
+        takes_context = takes_two(function)
+
+        def call(node: Node | None, event: Event) -> bool:
+            record = record_of(event, names)
+            try:
+                if takes_context:
+                    return bool(function(record, MatchContext(node, event, stages, names)))
+                return bool(function(record))
+            except Exception as problem:
+                raise failure(step, record, problem) from problem
+
+        return call
+
+    def _sourced(self, source: MatchSource, own: int) -> Call:
+        """A function of the source; names of values stand for the calls that give them."""
+        first_cell = len(self._cells)
+        self._cells += source.cells
+        scope: dict[str, Any] = {"constants": source.constants}
+        for place, reference in enumerate(source.references):
+            stage = self._stages[reference.stage]
+            column = None if reference.column is None else self._rows.names.index(reference.column)
+            fold = self._fold(reference, stage, column) if is_kept(reference) else None
+            scope[f"get{place}"] = value_of(reference, stage, column, own, fold)
+        forms = {"values": "get{0}(node, event)", "cells": "event.cells[{1}]", "row": "event.row[{0}]"}
+
+        def bound(found: re.Match[str]) -> str:
+            place = int(found.group(2))
+            return forms[found.group(1)].format(place, first_cell + place)
+
+        text = _NAMED.sub(bound, source.text)
+        made: Call = eval(f"lambda node, event: {text} is True", scope)
+        step, names = self._step, self._rows.names
+
+        def call(node: Node | None, event: Event) -> bool:
+            try:
+                return made(node, event)
+            except (ArithmeticError, TypeError) as problem:
+                raise failure(step, record_of(event, names), problem) from problem
+
+        return call
+
+    def _fold(self, reference: Reference, stage: int, column: int | None) -> tuple[int, Fold]:
+        if reference.name not in self._fold_places:
+            self._fold_places[reference.name] = len(self.folds)
+            self.folds.append(Fold(reference, stage, column, folded_type(reference, self._rows)))
+        place = self._fold_places[reference.name]
+        return place, self.folds[place]
+
+    def folded(self, before: Node | None, stage: int, event: Event) -> tuple[Any, ...]:
+        """The running aggregates of a chain with one more row."""
+        held = self._initial if before is None else before.folds
+        if stage not in self._folded:
+            return held
+        return tuple(
+            fold.added(value, event) if fold.stage == stage else value
+            for fold, value in zip(self.folds, held, strict=True)
+        )
+
+    def examine(self, rows: Sequence[Row]) -> tuple[list[int], list[tuple[Any, ...]]]:
+        """The bits and the cells of each row."""
+        if not self._expressions and not self._cells:
+            return [ALWAYS] * len(rows), [()] * len(rows)
+        columns = list(zip(*rows, strict=True))
+        arrays = [pa.array(columns[place], field.type) for place, field in self._columns]
+        names = [field.name for _, field in self._columns]
+        batch = pa.RecordBatch.from_arrays(arrays, names=names) if arrays else _nothing(len(rows))
+        made = evaluated(self._step, self._projection.apply, batch).columns
+        known = len(self._expressions)
+        masks = [column.fill_null(False).to_numpy(zero_copy_only=False) for column in made[:known]]  # noqa: FBT003
+        bits = np.full(len(rows), ALWAYS, np.int64)
+        for place, parts in enumerate(self._bits):
+            bits |= _fold_masks(parts, masks).astype(np.int64) << (place + 1)
+        cells = list(zip(*(column.to_pylist() for column in made[known:]), strict=True)) or [()] * len(rows)
+        return bits.tolist(), cells
+
+
+def _nothing(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+def _fold_masks(parts: list[tuple[str, int]], masks: list[Any]) -> Any:
+    made = masks[parts[0][1]]
+    for join, place in parts[1:]:
+        made = made & masks[place] if join == "and" else made | masks[place]
+    return made
+
+
+def _all(calls: list[Call]) -> Call:
+    return lambda node, event: all(call(node, event) for call in calls)
+
+
+def _joined(tests: Sequence[tuple[str, Test]]) -> Call:
+    def call(node: Node | None, event: Event) -> bool:
+        held = tests[0][1].holds(node, event)
+        for join, test in itertools.islice(tests, 1, None):
+            if (join == "and") == held:
+                held = test.holds(node, event)
+        return held
+
+    return call
+
+
+@functools.lru_cache(maxsize=256)
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Whether a Python condition wants to see the match so far."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD} for p in parameters) >= 2

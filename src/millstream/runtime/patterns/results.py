@@ -1,0 +1,157 @@
+"""What a match gives: rows of a Python function, or measures over its rows, computed for many matches at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from millstream.graph.match_expression import MatchExpression
+from millstream.model.schema import Schema
+from millstream.runtime.batch import Batch
+from millstream.runtime.chain import evaluated
+from millstream.runtime.counts import StepCounts
+from millstream.runtime.expressions import Projection
+from millstream.runtime.keyed import CHUNK, Emit, RowOutput
+from millstream.runtime.patterns.buffer import Node, rows_of
+from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.conditions import record_of, takes_two
+from millstream.runtime.patterns.folds import Fold, is_fold, measured
+from millstream.runtime.policy import failure
+
+Match = dict[str, list[dict[str, Any]]]
+"""The rows of each stage, in their order; a stage without rows has an empty list."""
+
+
+class MatchInfo(NamedTuple):
+    """What a function may ask about a match beside its rows."""
+
+    pattern: str
+    """The name of the pattern."""
+    key: dict[str, Any]
+    timestamp: int | None
+    """When the match was known: the time of the row, or of the deadline, that decided it."""
+
+
+class Results(Protocol):
+    """Takes matches and hands on what they give."""
+
+    phase: int
+
+    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
+        """One more match."""
+        ...
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        ...
+
+
+class FunctionResults:
+    """Calls the user's function with each match."""
+
+    def __init__(
+        self, function: Callable[..., Any], keys: tuple[str, ...], rows: Schema, out: RowOutput, step: str
+    ) -> None:
+        self._function, self._keys, self._names, self._out, self._step = function, keys, rows.names, out, step
+        self._takes_info = takes_two(function)
+
+    @property
+    def phase(self) -> int:
+        """Whether what comes now belongs before the watermark or behind it."""
+        return self._out.phase
+
+    @phase.setter
+    def phase(self, phase: int) -> None:
+        self._out.phase = phase
+
+    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
+        """Call the function; it returns a row, several rows or none."""
+        taken = dict(zip(program.names, rows_of(node, len(program.names)), strict=True))
+        match: Match = {name: [record_of(event, self._names) for event in taken[name]] for name in program.taken}
+        try:
+            made = self._function(match, self._info(program, key, time)) if self._takes_info else self._function(match)
+            rows = _rows(made)
+        except Exception as problem:
+            raise failure(self._step, match, problem) from problem
+        for row in rows:
+            self._out.add(row, time)
+
+    def _info(self, program: Program, key: tuple[Any, ...], time: int | None) -> MatchInfo:
+        return MatchInfo(program.pattern.name, dict(zip(self._keys, key, strict=True)), time)
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        self._out.flush()
+
+
+def _rows(made: Any) -> list[Any]:
+    if made is None:
+        return []
+    return [made] if isinstance(made, Mapping) or not hasattr(made, "__iter__") else list(made)
+
+
+class MeasureResults:
+    """Collects the values that measures refer to, and computes the measures for many matches at once."""
+
+    def __init__(
+        self,
+        measures: tuple[tuple[str, MatchExpression], ...],
+        node_keys: Schema,
+        rows: Schema,
+        output: tuple[str, Schema],
+        emit: Emit,
+        counts: StepCounts,
+        *,
+        step: str,
+    ) -> None:
+        self.phase = 0
+        self._keys, self._schema, self._step, self._emit, self._counts = node_keys, output[1], step, emit, counts
+        self._output = output[0]
+        self._projection = Projection([(name, measure.expression) for name, measure in measures])
+        found = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
+        self._values = [
+            (reference, rows.names.index(reference.column) if reference.column is not None else None)
+            for reference, _ in found.values()
+        ]
+        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in found.items()]
+        self._folds = [
+            Fold(reference, 0, column, field.type) if is_fold(reference) else None
+            for (reference, column), field in zip(self._values, self._fields, strict=True)
+        ]
+        self._held: list[tuple[Any, ...]] = []
+        self._times: list[int | None] = []
+
+    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
+        """Take the values of a match; a stage it does not have gives null."""
+        names = program.names
+        taken = dict(zip(names, rows_of(node, len(names)), strict=True))
+        values = (
+            measured(reference, taken.get(reference.stage, ()), column, fold)
+            for (reference, column), fold in zip(self._values, self._folds, strict=True)
+        )
+        self._held.append((*key, *values))
+        self._times.append(time)
+        if len(self._held) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Compute the measures and hand them on."""
+        if not self._held:
+            return
+        columns = list(zip(*self._held, strict=True))
+        keys = [pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=False)]
+        values = [pa.array(v, f.type) for v, f in zip(columns[len(keys) :], self._fields, strict=True)]
+        # A reference may have the name of a key column only by quoting; then it is the same value.
+        inputs = dict(zip(self._keys.names, keys, strict=True)) | dict(zip(_names(self._fields), values, strict=True))
+        made = evaluated(self._step, self._projection.apply, pa.RecordBatch.from_pydict(inputs)).columns
+        batch = pa.RecordBatch.from_arrays([*keys, *made], schema=self._schema.arrow)
+        times = None if self._times[0] is None else pa.array(self._times, pa.int64())
+        self._counts.rows_out += batch.num_rows
+        self._emit(self._output, Batch(batch, times), self.phase)
+        self._held, self._times = [], []
+
+
+def _names(fields: list[pa.Field]) -> list[str]:
+    return [field.name for field in fields]

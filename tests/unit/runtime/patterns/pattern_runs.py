@@ -1,0 +1,92 @@
+"""Runs a pattern over rows written as words, with partial matches saved and loaded between any two rows."""
+
+import itertools
+
+import msgspec
+
+import millstream as ms
+from millstream.model.schema import schema_of
+from millstream.runtime.patterns.buffer import Event
+from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.nfa import Matcher
+from millstream.testing import run_job
+
+ROWS = schema_of("word string, price long, at long")
+
+
+def starts(letter):
+    """A condition: the word starts with a letter."""
+    return f"substr(word, 1, 1) = '{letter}'"
+
+
+def rows_of(text, *, step=1000):
+    """`a b2 c` as rows a second apart; `a@500` comes at 500."""
+    rows = []
+    for place, word in enumerate(text.split()):
+        word, _, at = word.partition("@")
+        digits = "".join(c for c in word if c.isdigit())
+        rows.append({"word": word, "price": int(digits or 0), "at": int(at) if at else place * step})
+    return rows
+
+
+def match(pattern, text, *, cuts=(), until=None, schema=ROWS):
+    """Matches and timed-out partial matches as words; `cuts` are places at which everything is saved and loaded."""
+    program = Program(pattern.spec, schema, step="p")
+    found, expired = [], []
+
+    def words(into):
+        def add(node, time):
+            names = []
+            while node is not None:
+                names.append(node.event.row[0])
+                node = node.before
+            into.append(" ".join(reversed(names)))
+
+        return add
+
+    def matcher():
+        return Matcher(program, words(found), words(expired))
+
+    rows = [tuple(row.values()) for row in rows_of(text)] if isinstance(text, str) else text
+    bits, cells = program.conditions.examine(rows) if rows else ([], [])
+    current = matcher()
+    for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
+        current.feed(Event(place, row[-1], row, known, values))
+        if place in cuts:
+            saved = current.save()
+            current = matcher()
+            if saved is not None:
+                current.load(msgspec.msgpack.decode(msgspec.msgpack.encode(saved)))
+    if until is not None:
+        current.expire(until)
+        assert current.save() is None, "nothing is left when time has run out"
+    return found, expired
+
+
+def every_cut(pattern, text, **more):
+    """The same whether partial matches are kept in memory or saved after every row."""
+    plain = match(pattern, text, **more)
+    assert match(pattern, text, cuts=range(100), **more) == plain
+    return plain
+
+
+def matches(pattern, text, **more):
+    return every_cut(pattern, text, **more)[0]
+
+
+def run(pattern, rows, *, schema="k string, word string, price long, at long", measures=None, **options):
+    """The rows a job with a pattern gives."""
+    job = ms.Job("patterns", max_parallelism=8)
+    stream = job.source("in", ms.memory([]), schema=schema)
+    stream = stream.event_time("at", max_delay=options.pop("max_delay", "1m")) if options.pop("timed", True) else stream
+    found = stream.key_by("k").pattern(pattern, order_by=options.pop("order_by", ()))
+    made = (
+        found.measures(id="p", **measures) if measures else found.select(said, schema="k string, words string", id="p")
+    )
+    made.sink("out", ms.collect("out"))
+    return run_job(job, {"in": rows}, **options)
+
+
+def said(match):
+    taken = list(itertools.chain.from_iterable(match.values()))
+    return {"k": taken[0]["k"], "words": " ".join(row["word"] for row in taken)}

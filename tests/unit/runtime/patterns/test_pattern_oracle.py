@@ -1,0 +1,231 @@
+"""The engine finds what a plain search over all ways to choose rows finds, wherever its state is saved and loaded."""
+
+from collections import Counter
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from millstream.graph.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.model.schema import schema_of
+from millstream.runtime.patterns.buffer import Event
+from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.nfa import Matcher
+
+RUN = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+ROWS = schema_of("word string, at long")
+FAR = 10**9
+
+
+class Oracle:
+    """Chooses rows for stages in every possible way and keeps the ways that obey the rules."""
+
+    def __init__(self, pattern, rows):
+        self.stages, self.rows, self.within, self.found = pattern.stages, rows, pattern.within, []
+        self.go(0, [], ())
+
+    def fits(self, stage, place):
+        return self.rows[place][0] in letters_of(stage.where[0].condition)
+
+    def in_time(self, taken, place):
+        return self.within is None or not taken or self.rows[place][1] - self.rows[taken[0][1]][1] < self.within
+
+    def go(self, k, taken, nots):
+        if k == len(self.stages):
+            self.found.append(tuple(taken))
+            return
+        stage = self.stages[k]
+        if stage.contiguity == "not_followed":
+            self.go(k + 1, taken, (*nots, stage))
+        elif stage.contiguity == "not_next":
+            self.not_next(k, stage, taken, nots)
+        else:
+            if stage.optional and self.may_leave(stage, taken, stage.contiguity):
+                self.go(k + 1, taken, nots)
+            self.more(k, stage, taken, nots, 0)
+
+    def not_next(self, k, stage, taken, nots):
+        place = taken[-1][1] + 1
+        is_there = place < len(self.rows) and self.in_time(taken, place)
+        if is_there and not any(self.fits(other, place) for other in (*nots, stage)):
+            self.go(k + 1, taken, nots)
+
+    def may_leave(self, stage, taken, contiguity):
+        """A greedy stage is left with a row that it does not take."""
+        if not stage.greedy:
+            return True
+        place = taken[-1][1] + 1
+        return place < len(self.rows) and self.in_time(taken, place) and not self.fits(stage, place)
+
+    def more(self, k, stage, taken, nots, count):
+        if count >= stage.least and (count == stage.most or self.may_leave(stage, taken, stage.inner)):
+            self.go(k + 1, taken, ())
+        if count == stage.most:
+            return
+        following = []
+        for other in self.stages[k + 1 :]:
+            if other.contiguity != "not_followed":
+                break
+            following.append(other)
+        stops = nots if count == 0 else following
+        contiguity = stage.contiguity if count == 0 else stage.inner
+        for place in range(taken[-1][1] + 1 if taken else 0, len(self.rows)):
+            if taken and (not self.in_time(taken, place) or any(self.fits(other, place) for other in stops)):
+                return
+            if self.fits(stage, place) and not self.ends(stage, place):
+                self.more(k, stage, [*taken, (k, place)], (), count + 1)
+            if not taken:
+                continue
+            passes = contiguity == "any" or (contiguity == "relaxed" and not self.fits(stage, place))
+            if not passes or (count and self.ends(stage, place)):
+                return
+
+    def ends(self, stage, place):
+        return stage.until is not None and self.rows[place][0] in letters_of(stage.until)
+
+
+def letters_of(condition):
+    return condition.text.split("'")[1::2]
+
+
+def condition(letters):
+    return Condition(text=f"word in ({', '.join(map(repr, letters))})")
+
+
+@st.composite
+def stages_of(draw, place):
+    kinds = ["strict", "relaxed", "any"] if place else ["strict"]
+    times = draw(st.sampled_from([(1, 1), (1, 1), (1, None), (2, 2), (1, 2), (2, 3), (2, None)]))
+    inner = draw(st.sampled_from(["strict", "relaxed", "any"]))
+    contiguity = draw(st.sampled_from(kinds))
+    greedy = times[1] != 1 and inner == "strict" and draw(st.booleans())
+    optional = bool(place) and (contiguity == "strict" or not greedy) and draw(st.booleans())
+    until = (
+        condition(draw(st.sampled_from(["a", "d"])))
+        if times[1] is None and not greedy and draw(st.booleans())
+        else None
+    )
+    letters = draw(st.sampled_from(["a", "b", "ab", "bc", "abc", "abcd"]))
+    return Stage(
+        name=f"s{place}",
+        contiguity=contiguity,
+        where=(Clause(condition=condition(letters)),),
+        until=until,
+        least=times[0],
+        most=times[1],
+        inner=inner,
+        greedy=greedy,
+        optional=optional,
+    )
+
+
+@st.composite
+def patterns_of(draw, *, strict=False):
+    stages = []
+    for place in range(draw(st.integers(1, 4))):
+        stage = draw(stages_of(place))
+        before = stages[-1] if stages else None
+        if strict:
+            stage = strictly(stage)
+        elif before is not None and not before.optional and not before.is_not and draw(st.integers(0, 4)) == 0:
+            kind = draw(st.sampled_from(["not_followed"] if before.is_repeated else ["not_next", "not_followed"]))
+            letters = draw(st.sampled_from(["a", "b", "d"]))
+            stages.append(Stage(name=f"n{place}", contiguity=kind, where=(Clause(condition=condition(letters)),)))
+        stages.append(stage)
+    if all(stage.optional for stage in stages if not stage.is_not):
+        stages = stages[:1]
+    if stages[-1].optional and any(stage.contiguity == "not_followed" for stage in stages):
+        stages = [stage for stage in stages if not stage.is_not]
+    return PatternSpec(stages=tuple(stages), within=draw(st.sampled_from([3, 5, 40])))
+
+
+def strictly(stage):
+    """A stage that leaves no choice: strict, and greedy when it is repeated."""
+    return Stage(
+        name=stage.name,
+        where=stage.where,
+        least=stage.least,
+        most=stage.most,
+        inner="strict",
+        greedy=stage.is_repeated,
+        optional=stage.optional and stage.is_repeated,
+    )
+
+
+rows_ = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2)), max_size=7).map(
+    lambda steps: [(word, sum(step for _, step in steps[: place + 1])) for place, (word, _) in enumerate(steps)]
+)
+
+
+def run(pattern, rows, cuts, time_cuts=()):
+    program = Program(pattern, ROWS, step="p")
+    names, numbers = pattern.names, {stage.name: place for place, stage in enumerate(pattern.stages)}
+    found, expired = [], []
+
+    def collect(into):
+        def add(node, time):
+            taken = []
+            while node is not None:
+                taken.append((numbers[names[node.stage]], node.event.number))
+                node = node.before
+            into.append(tuple(reversed(taken)))
+
+        return add
+
+    matcher = Matcher(program, collect(found), collect(expired))
+    bits, cells = program.conditions.examine(rows) if rows else ([], [])
+    for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
+        if place in time_cuts:
+            matcher.expire(row[1] - 1)
+        matcher.feed(Event(place, row[1], row, known, values))
+        if place in cuts:
+            saved, matcher = matcher.save(), Matcher(program, collect(found), collect(expired))
+            if saved is not None:
+                matcher.load(msgspec.msgpack.decode(msgspec.msgpack.encode(saved)))
+    matcher.expire(FAR)
+    assert matcher.save() is None
+    return found, expired
+
+
+cuts_ = st.sets(st.integers(0, 6))
+
+
+@RUN
+@given(pattern=patterns_of(), rows=rows_, cuts=cuts_, times=cuts_)
+def test_every_match_is_found_once(pattern, rows, cuts, times):
+    expected = Oracle(pattern, rows).found
+    plain, expired = run(pattern, rows, ())
+    assert Counter(plain) == Counter(expected)
+    assert run(pattern, rows, cuts, times) == (plain, expired)
+
+
+@RUN
+@given(
+    pattern=patterns_of(strict=True),
+    rows=rows_,
+    cuts=cuts_,
+    times=cuts_,
+    skip=st.sampled_from(["to_next", "past_last", "to_first", "to_last"]),
+    place=st.integers(0, 3),
+)
+def test_matches_that_were_skipped_are_left_out(pattern, rows, cuts, times, skip, place):
+    names = pattern.names
+    to = names[place % len(names)] if skip in {"to_first", "to_last"} else None
+    skipping = PatternSpec(stages=pattern.stages, within=pattern.within, skip=skip, skip_to=to)
+    limit, expected = 0, []
+    for taken in sorted(Oracle(pattern, rows).found, key=lambda match: match[0][1]):
+        if taken[0][1] >= limit:
+            expected.append(taken)
+            limit = max(limit, after(taken, skip, None if to is None else names.index(to)))
+    found, expired = run(skipping, rows, ())
+    assert found == expected
+    assert run(skipping, rows, cuts, times) == (found, expired)
+
+
+def after(taken, skip, stage):
+    if skip == "to_next":
+        return taken[0][1] + 1
+    if skip == "past_last":
+        return taken[-1][1] + 1
+    rows = [row for number, row in taken if number == stage]
+    return (rows[0] if skip == "to_first" else rows[-1]) if rows else 0
