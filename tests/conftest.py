@@ -6,6 +6,9 @@ import millstream as ms
 from millstream.checkpoint import failpoint
 from millstream.plan.deployment import Deployment
 
+# Assertions of the shared suite explain themselves like those of a test file.
+pytest.register_assert_rewrite("tests.unit.connectors.sinks.contract", "tests.unit.connectors.sinks.concurrency")
+
 
 @pytest.fixture(scope="session")
 def spark():
@@ -28,3 +31,13 @@ def failpoints(monkeypatch):
 
     yield arm
     failpoint.reset()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real PostgreSQL server, shared by all tests."""
+    from tests.servers.postgres import PostgresServer
+
+    server = PostgresServer().start()
+    yield server
+    server.stop()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from millstream.api import join_item, pattern_item
 from millstream.api.document import Document, read_document
 from millstream.api.item import (
     Item,
@@ -113,16 +114,16 @@ class _Loader:
 
 def _source(loader: _Loader, item: Item) -> DataStream:
     return loader.job.source(
-        item.value, connector(item.needed("from")), **item.given("schema", "credit"), **item.on_error()
+        item.value, connector(item.needed("from")), **item.given("schema", "credit", "uid"), **item.on_error()
     )
 
 
 def _sink(loader: _Loader, item: Item) -> None:
-    loader.input(item).sink(item.value, connector(item.needed("to")))
+    loader.input(item).sink(item.value, connector(item.needed("to")), **item.given("uid"))
 
 
 def _event_time(loader: _Loader, item: Item) -> DataStream:
-    return loader.input(item).event_time(item.text(), **item.given("max_delay", "idle_after", "id"))
+    return loader.input(item).event_time(item.text(), **item.given("max_delay", "idle_after", "id", "uid"))
 
 
 def _filter(loader: _Loader, item: Item) -> DataStream:
@@ -181,17 +182,17 @@ def _aggregate(loader: _Loader, item: Item) -> DataStream:
     keyed = loader.input(item).key_by(*keys(item))
     if "window" not in item.options:
         refuse_together(item, ("allowed_lateness",), "without window:")
-        return keyed.aggregate(**item.given("id", "emit"), **named)
+        return keyed.aggregate(**item.given("id", "emit", "uid"), **named)
     refuse_together(item, ("emit",), "with window:")
-    return keyed.window(window(item), **item.given("allowed_lateness")).aggregate(**item.given("id"), **named)
+    return keyed.window(window(item), **item.given("allowed_lateness")).aggregate(**item.given("id", "uid"), **named)
 
 
 def _reduce(loader: _Loader, item: Item) -> DataStream:
     keyed = loader.input(item).key_by(*keys(item))
     if "window" not in item.options:
         refuse_together(item, ("allowed_lateness",), "without window:")
-        return keyed.reduce(item.text(), **item.given("id"))
-    return keyed.window(window(item), **item.given("allowed_lateness")).reduce(item.text(), **item.given("id"))
+        return keyed.reduce(item.text(), **item.given("id", "uid"))
+    return keyed.window(window(item), **item.given("allowed_lateness")).reduce(item.text(), **item.given("id", "uid"))
 
 
 def _process(loader: _Loader, item: Item) -> DataStream:
@@ -200,17 +201,35 @@ def _process(loader: _Loader, item: Item) -> DataStream:
         refuse_together(item, ("allowed_lateness",), "without window:")
         if "outputs" in item.options:
             mapping(item.options["outputs"], "outputs:", "{name: schema}")
-        return keyed.process(item.text(), **item.given("schema", "outputs", "id"), **item.on_error())
+        return keyed.process(item.text(), **item.given("schema", "outputs", "id", "uid"), **item.on_error())
     refuse_together(item, ("outputs", "on_error"), "with window:")
     windowed = keyed.window(window(item), **item.given("allowed_lateness"))
-    return windowed.process(item.text(), **item.given("schema", "id"))
+    return windowed.process(item.text(), **item.given("schema", "id", "uid"))
+
+
+def _pattern(loader: _Loader, item: Item) -> DataStream:
+    keyed = loader.input(item).key_by(*keys(item))
+    return pattern_item.closed(keyed.pattern(pattern_item.pattern(item), order_by=pattern_item.order_by(item)), item)
+
+
+_Pairing = Callable[[DataStream, DataStream, Item], DataStream]
+_Single = Callable[[DataStream, Item], DataStream]
+
+
+def _pairing(build: _Pairing) -> Callable[[_Loader, Item], DataStream]:
+    """A step over two streams: the value beside its kind, or `with:`, names the right one."""
+    return lambda loader, item: build(loader.input(item), loader.named(item.options.get("with", item.value)), item)
+
+
+def _single(build: _Single) -> Callable[[_Loader, Item], DataStream]:
+    return lambda loader, item: build(loader.input(item), item)
 
 
 _ANY = ("id", "input", "rebalance")
-_KEYED = ("id", "input", "key_by", "window", "allowed_lateness")
+_KEYED = ("id", "uid", "input", "key_by", "window", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
-    "source": (_source, ("from", "schema", "on_error", "credit")),
-    "event_time": (_event_time, (*_ANY, "max_delay", "idle_after")),
+    "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
+    "event_time": (_event_time, (*_ANY, "uid", "max_delay", "idle_after")),
     "filter": (_filter, (*_ANY, "on_error")),
     "select": (_select, _ANY),
     "with_columns": (_with_columns, _ANY),
@@ -221,7 +240,15 @@ _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str,
     "aggregate": (_aggregate, (*_KEYED, "emit")),
     "reduce": (_reduce, _KEYED),
     "process": (_process, (*_KEYED, "schema", "outputs", "on_error")),
-    "sink": (_sink, ("input", "rebalance", "to")),
+    "pattern": (_pattern, ("id", "uid", "input", "rebalance", "key_by", *pattern_item.OPTIONS)),
+    "join": (_pairing(join_item.join), join_item.OPTIONS["join"]),
+    "temporal_join": (_pairing(join_item.temporal_join), join_item.OPTIONS["temporal_join"]),
+    "connect": (_pairing(join_item.connect), join_item.OPTIONS["connect"]),
+    "lookup": (_single(join_item.lookup), join_item.OPTIONS["lookup"]),
+    "deduplicate": (_single(join_item.deduplicate), join_item.OPTIONS["deduplicate"]),
+    "top_n": (_single(join_item.top_n), join_item.OPTIONS["top_n"]),
+    "async_map": (_single(join_item.async_map), join_item.OPTIONS["async_map"]),
+    "sink": (_sink, ("input", "rebalance", "to", "uid")),
 }
 
 

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.function import mark_nondeterministic
 from millstream.graph.step import OnError
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
-
-def count(of: str | None = None) -> Aggregate:
-    """Rows, or non-null values of a column or expression."""
-    return Aggregate(kind="count", of=of)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def sum(of: str) -> Aggregate:
+def count(of: str | None = None, *, where: str | None = None) -> Aggregate:
+    """Rows, or non-null values of a column or expression.
+
+    Every aggregate takes `where`, an expression: rows for which it is not true do not count.
+    """
+    return Aggregate(kind="count", of=of, where=where)
+
+
+def count_distinct(of: str, *, where: str | None = None) -> Aggregate:
+    """How many different non-null values there are, exactly: state holds every value of a key once."""
+    return Aggregate(kind="count_distinct", of=of, where=where)
+
+
+def sum(of: str, *, where: str | None = None) -> Aggregate:
     """Sum of a column or expression; null when there was no value."""
-    return Aggregate(kind="sum", of=of)
+    return Aggregate(kind="sum", of=of, where=where)
 
 
-def avg(of: str) -> Aggregate:
+def avg(of: str, *, where: str | None = None) -> Aggregate:
     """Mean of a column or expression."""
-    return Aggregate(kind="avg", of=of)
+    return Aggregate(kind="avg", of=of, where=where)
 
 
-def min(of: str) -> Aggregate:
+def min(of: str, *, where: str | None = None) -> Aggregate:
     """Smallest value."""
-    return Aggregate(kind="min", of=of)
+    return Aggregate(kind="min", of=of, where=where)
 
 
-def max(of: str) -> Aggregate:
+def max(of: str, *, where: str | None = None) -> Aggregate:
     """Largest value."""
-    return Aggregate(kind="max", of=of)
+    return Aggregate(kind="max", of=of, where=where)
 
 
-def first(of: str) -> Aggregate:
+def first(of: str, *, where: str | None = None) -> Aggregate:
     """First non-null value in arrival order; a sliding window takes its slide-long bins in the order of time."""
-    return Aggregate(kind="first", of=of)
+    return Aggregate(kind="first", of=of, where=where)
 
 
-def last(of: str) -> Aggregate:
+def last(of: str, *, where: str | None = None) -> Aggregate:
     """Last non-null value in arrival order; a sliding window takes its slide-long bins in the order of time."""
-    return Aggregate(kind="last", of=of)
+    return Aggregate(kind="last", of=of, where=where)
 
 
 def tumbling(size: DurationLike, *, offset: DurationLike = 0) -> WindowSpec:
@@ -67,6 +79,16 @@ def sliding(size: DurationLike, slide: DurationLike, *, offset: DurationLike = 0
 def session(gap: DurationLike) -> WindowSpec:
     """Windows that end when a key was quiet for `gap`."""
     return WindowSpec(kind="session", gap=positive_ms(gap, what="session gap"))
+
+
+def nondeterministic(function: F) -> F:
+    """Say that a function, or a process function's class, may give another answer when an epoch is replayed.
+
+    Under `exactly_once` such a step is refused before a `key_by` or `rebalance`: a replayed row might reach another subtask
+    than the first time. Behind the last exchange, and under weaker guarantees, it is allowed.
+    """
+    mark_nondeterministic(function)
+    return function
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
 
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*", re.DOTALL)
+_FILTERED = re.compile(r"(.*\))\s*filter\s*\(\s*where\s(.*)\)\s*", re.DOTALL | re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +74,23 @@ def window(item: Item) -> WindowSpec:
 
 
 def aggregates(item: Item) -> dict[str, Any]:
-    """`{total: sum(amount), n: count()}`; the names `id` and `emit` are options of the step itself."""
+    """`{total: sum(amount), n: count() filter (where amount > 0)}`.
+
+    The names `id`, `uid` and `emit` are options of the step itself.
+    """
     written = mapping(item.value, "aggregate:", "{name: sum(column)}")
-    return {name: _aggregate(name, text) for name, text in without(written, ("id", "emit"), "aggregate:").items()}
+    return {
+        name: _aggregate(name, text) for name, text in without(written, ("id", "uid", "emit"), "aggregate:").items()
+    }
 
 
 def _aggregate(name: str, text: Any) -> Aggregate:
-    call = _CALL.fullmatch(text) if isinstance(text, str) else None
+    filtered = _FILTERED.fullmatch(text) if isinstance(text, str) else None
+    written, where = (text, None) if filtered is None else (filtered.group(1), filtered.group(2).strip())
+    call = _CALL.fullmatch(written) if isinstance(written, str) else None
     if call is None or call.group(1) not in AGGREGATES:
         raise wrong_form(text, f"aggregate {name!r}", ", ".join(f"{kind}(...)" for kind in AGGREGATES))
-    return Aggregate(kind=call.group(1), of=call.group(2).strip() or None)
+    return Aggregate(kind=call.group(1), of=call.group(2).strip() or None, where=where)
 
 
 def connector(value: Any) -> ConnectorSpec:
@@ -97,10 +105,14 @@ def connector(value: Any) -> ConnectorSpec:
 
 def keys(item: Item) -> list[str]:
     """`key_by: user` or `key_by: [user, day]`."""
-    written = item.needed("key_by")
+    return column_names(item.needed("key_by"), "key_by:")
+
+
+def column_names(written: Any, what: str) -> list[str]:
+    """One column, or several."""
     names = [written] if isinstance(written, str) else written
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise wrong_form(written, "key_by:", "a column or a list of columns")
+        raise wrong_form(written, what, "a column or a list of columns")
     return names
 
 

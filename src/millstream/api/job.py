@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
 from millstream.api.functions import DeadLetter, OnErrorLike, policy
-from millstream.api.keyed import KeyedStream
+from millstream.api.keyed import ConnectedStreams, KeyedStream
+from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
-from millstream.graph.model import Requirements, StreamModel, duplicate_id
+from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
 from millstream.graph.serialize import model_from_json, model_to_json
-from millstream.graph.step import DEAD, Operation, Sink, Source, Step, StepInput
+from millstream.graph.step import DEAD, Operation, Sink, Source, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode, resolve
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
@@ -68,6 +68,7 @@ class Job:
         schema: SchemaLike | None = None,
         on_error: OnErrorLike = "fail",
         credit: int | None = None,
+        uid: str | None = None,
     ) -> DataStream:
         """Read rows through a connector.
 
@@ -77,6 +78,7 @@ class Job:
             schema: the columns; sources that know theirs need none.
             on_error: what happens to records that cannot be decoded.
             credit: at most about that many rows of this source per epoch; otherwise sources share `rows_per_epoch`.
+            uid: names its position in checkpoints, if the source was called otherwise when they were written.
         """
         checked_id = step_id(name)
         connector = _connector(connector, checked_id)
@@ -93,8 +95,8 @@ class Job:
             on_error=policy(on_error, name),
             credit=credit,
         )
-        node = self.add(operation, (), given_id=name)
-        self.add_dead_letter(node.id, on_error)
+        node = self.add(operation, (), given_id=name, uid=uid)
+        self.add_dead_letter(node, on_error)
         return self.stream(node)
 
     def stream(self, node: StreamNode) -> DataStream:
@@ -105,17 +107,39 @@ class Job:
         """An output of a step, partitioned; used by the streams."""
         return KeyedStream(self, node, output, keys)
 
-    def add(self, operation: Operation, inputs: Sequence[StepInput], *, given_id: str | None) -> StreamNode:
+    def connected(self, left: StepInput, right: StepInput) -> ConnectedStreams:
+        """Two inputs of one function; used by the streams."""
+        return ConnectedStreams(self, left, right)
+
+    def add(
+        self, operation: Operation, inputs: Sequence[StepInput], *, given_id: str | None, uid: str | None = None
+    ) -> StreamNode:
         """Check a step and append it; used by the streams."""
         identifier = step_id(given_id) if given_id is not None else self._derived_id(operation, inputs)
         if identifier in self._steps:
             raise duplicate_id(identifier)
-        step = Step(id=identifier, operation=operation, inputs=tuple(inputs), has_given_id=given_id is not None)
+        owners = {step.uid: step.id for step in self._steps.values()}
+        if uid is not None:
+            own = step_uid(uid, identifier)
+        elif given_id is not None or not inputs:
+            own = identifier
+        else:
+            # Derived from the uids before it, so that renaming an input with uid= renames nothing behind it.
+            own = self._derived(operation, self._steps[inputs[0].step].uid, owners)
+        if own in owners:
+            raise duplicate_uid(identifier, own, owners[own])
+        step = Step(
+            id=identifier,
+            operation=operation,
+            inputs=tuple(inputs),
+            has_given_id=given_id is not None,
+            given_uid=None if own == identifier else own,
+        )
         node = resolve(step, self._nodes)
         self._steps[identifier], self._nodes[identifier] = step, node
         return node
 
-    def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput) -> None:
+    def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
         """Check a sink and append it; used by the streams."""
         checked_id = step_id(name)
         connector = _connector(connector, checked_id)
@@ -124,23 +148,26 @@ class Job:
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(checked_id)
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
-        self.add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=unique)
+        self.add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=unique, uid=uid)
 
-    def add_dead_letter(self, step: StepId, on_error: OnErrorLike) -> None:
+    def add_dead_letter(self, node: StreamNode, on_error: OnErrorLike) -> None:
         """Connect a step's dead letters to their sink."""
         if isinstance(on_error, DeadLetter):
-            self.add_sink(f"{step}.dead", on_error.sink, StepInput(step=step, output=DEAD))
+            uid = None if node.uid == node.id else f"{node.uid}.dead"
+            self.add_sink(f"{node.id}.dead", on_error.sink, StepInput(step=node.id, output=DEAD), uid=uid)
 
     def _derived_id(self, operation: Operation, inputs: Sequence[StepInput]) -> StepId:
-        before = inputs[0].step if inputs else "step"
+        return self._derived(operation, inputs[0].step if inputs else "step", self._steps)
+
+    def _derived(self, operation: Operation, before: str, taken: Container[StepId]) -> StepId:
         label = getattr(operation, "shape", operation.kind)
         wanted = f"{before}.{label}"
         if len(wanted) > _MAX_ID:
-            wanted = f"{before.split('.')[0]}.{len(self._steps)}.{label}"
-        unique, number = wanted, 2
-        while unique in self._steps:
-            unique, number = f"{wanted}-{number}", number + 1
-        return StepId(unique)
+            wanted = f"{before.split('.', maxsplit=1)[0]}.{len(self._steps)}.{label}"
+        unique, number = StepId(wanted), 2
+        while unique in taken:
+            unique, number = StepId(f"{wanted}-{number}"), number + 1
+        return unique
 
     @property
     def model(self) -> StreamModel:
@@ -174,15 +201,68 @@ class Job:
             job._steps[step.id] = step
         return job
 
-    def run(self, *, local: bool = False, checkpoint: str | Path | None = None, **options: Any) -> Any:
+    def run(
+        self,
+        *,
+        local: bool = False,
+        checkpoint: str | Path | None = None,
+        from_savepoint: str | Path | None = None,
+        on_newer_output: str = "refuse",
+        allow_dropped_state: bool = False,
+        ignore_state_once: bool = False,
+        **options: Any,
+    ) -> Any:
         """Run until the input ends: on Spark, or in this process with `local=True`.
 
         With a `checkpoint` directory a killed run is resumed by running it again; without one the run starts afresh in
-        a temporary directory. Further options: `master`, `state_backend`, `memory`, `confs`.
+        a temporary directory. Further options: `manifests`, `epochs`, `master`, `state_backend`, `memory`, `confs`.
+
+        Args:
+            local: run in this process, without Spark.
+            checkpoint: keep state here.
+            from_savepoint: the directory of a savepoint to go on from; a checkpoint that did already is resumed.
+            on_newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
+            allow_dropped_state: accept that no step takes some state of the savepoint.
+            ignore_state_once: give the checkpoint's state up and start over; has an effect once.
+            **options: where and how it runs.
         """
+        engine = self._engine(
+            checkpoint,
+            options,
+            local=local,
+            from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output,
+            allow_dropped_state=allow_dropped_state,
+            ignore_state_once=ignore_state_once,
+        )
+        return engine()
+
+    def start(
+        self,
+        *,
+        local: bool = False,
+        checkpoint: str | Path | None = None,
+        from_savepoint: str | Path | None = None,
+        on_newer_output: str = "refuse",
+        allow_dropped_state: bool = False,
+        ignore_state_once: bool = False,
+        **options: Any,
+    ) -> RunningJob:
+        """Run in a thread of this process and return at once; the options are those of `run`."""
+        engine = self._engine(
+            checkpoint,
+            options,
+            local=local,
+            from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output,
+            allow_dropped_state=allow_dropped_state,
+            ignore_state_once=ignore_state_once,
+        )
+        return RunningJob(self.name, engine)
+
+    def _engine(self, checkpoint: str | Path | None, options: dict[str, Any], **past: Any) -> Engine:
         deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **options)
-        engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.run")
-        return engine.run(self.compile(deployment).deployment)
+        return engine_for(self.compile(deployment).deployment, **past)
 
 
 def _connector(value: object, step: str) -> ConnectorSpec:

@@ -78,6 +78,27 @@ class ProcessFunction:
         return [state.describe() for state in states_of(self).values()]
 
 
+class CoProcessFunction:
+    """Like `ProcessFunction`, over two keyed streams that share state and timers per key."""
+
+    def process_left(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+        """Handle a row of the stream that `connect` was called on."""
+        msg = f"{type(self).__name__} must define process_left(self, row, ctx)"
+        raise TypeError(msg)
+
+    def process_right(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+        """Handle a row of the stream given to `connect`."""
+        msg = f"{type(self).__name__} must define process_right(self, row, ctx)"
+        raise TypeError(msg)
+
+    def on_timer(self, timestamp: int, ctx: Context) -> Iterable[Row] | None:
+        """Handle a due timer; the default does nothing."""
+
+    def state_descriptors(self) -> list[StateDescriptor]:
+        """The declared states, as they go into the plan."""
+        return [state.describe() for state in states_of(self).values()]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeWindow:
     """The window given to a window function: `[start, end)` in milliseconds."""

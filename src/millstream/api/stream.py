@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from millstream.api.broadcast import BroadcastStream
+from millstream.api.enrich import TableLike, async_operation, lookup_operation
 from millstream.api.functions import OnErrorLike, policy
 from millstream.api.signatures import output_schema
 from millstream.errors import InvalidStep
@@ -25,13 +27,12 @@ from millstream.graph.step import (
 )
 from millstream.graph.stream_graph import StreamNode, check_keys
 from millstream.model.connector import ConnectorSpec
-from millstream.model.ids import StepId
 from millstream.model.schema import Schema, SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
-    from millstream.api.keyed import KeyedStream
+    from millstream.api.keyed import ConnectedStreams, KeyedStream
 
 
 class DataStream:
@@ -54,7 +55,13 @@ class DataStream:
         return self._node.id
 
     def event_time(
-        self, column: str, *, max_delay: DurationLike = 0, idle_after: DurationLike | None = None, id: str | None = None
+        self,
+        column: str,
+        *,
+        max_delay: DurationLike = 0,
+        idle_after: DurationLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
     ) -> DataStream:
         """Say when rows happened.
 
@@ -63,13 +70,14 @@ class DataStream:
             max_delay: how far a row may lie behind the newest one of its partition without being late.
             idle_after: a partition without rows for that long no longer holds the watermark back.
             id: a name for the step.
+            uid: names its watermark in checkpoints, if the step was called otherwise when they were written.
         """
         operation = EventTime(
             column=column,
             max_delay=duration_ms(max_delay, what="max_delay"),
             idle_after=None if idle_after is None else positive_ms(idle_after, what="idle_after"),
         )
-        return self._then(operation, id)
+        return self._then(operation, id, uid)
 
     def filter(
         self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None
@@ -141,6 +149,85 @@ class DataStream:
         target = schema_of(schema) if schema is not None else self.schema
         return self._then(MapBatches(function=function_ref(function, step=id), schema=target), id)
 
+    def lookup(
+        self,
+        table: TableLike,
+        *,
+        on: Mapping[str, str],
+        how: Literal["inner", "left"] = "inner",
+        schema: SchemaLike | None = None,
+        format: str | None = None,
+        prefix: str | None = None,
+        refresh: DurationLike | None = None,
+        id: str | None = None,
+    ) -> DataStream:
+        """Join each row with the rows of a table that have its values; null finds nothing. Keeps no state.
+
+        Args:
+            table: a list of rows or an Arrow table, which become part of the job; or the path of a file or folder.
+            on: column of the stream → column of the table, of the same type.
+            how: `left` also gives rows for which the table has nothing.
+            schema: the columns of the table; needed for csv and json.
+            format: `parquet`, `csv` or `json` (one object per line); by default from the names of the files.
+            prefix: stands before the names of table columns that the stream has too.
+            refresh: the path is a folder of snapshots, each file the whole table: an epoch uses the newest one that was
+                written by the last full interval of its clock. Files may be added, not changed. By default the table is
+                read once.
+            id: a name for the step.
+        """
+        operation = lookup_operation(
+            table,
+            on,
+            how=how,
+            schema=schema,
+            format=format,
+            prefix=prefix,
+            refresh=refresh,
+            step=id or f"{self.step}.lookup",
+        )
+        return self._then(operation, id)
+
+    def async_map(
+        self,
+        function: Callable[[dict[str, Any]], Any] | str,
+        *,
+        schema: SchemaLike | None = None,
+        concurrency: int = 100,
+        timeout: DurationLike | None = None,
+        retries: int = 0,
+        backoff: DurationLike = "100ms",
+        ordered: bool = True,
+        on_error: OnErrorLike = "fail",
+        id: str | None = None,
+    ) -> DataStream:
+        """One row out for each row in, by a coroutine function that may wait for something outside.
+
+        Args:
+            function: `async def` with one row as argument; returns a row.
+            schema: the columns of what it returns, if not annotated.
+            concurrency: how many rows of a task wait at a time.
+            timeout: how long one attempt may take.
+            retries: how often a failed or timed-out row is tried again.
+            backoff: the pause before the first retry; it doubles with each.
+            ordered: whether rows keep their order; otherwise they leave as their answers come.
+            on_error: what becomes of a row whose last attempt failed.
+            id: a name for the step.
+        """
+        operation = async_operation(
+            function,
+            schema=schema,
+            concurrency=concurrency,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+            ordered=ordered,
+            on_error=on_error,
+            step=id or f"{self.step}.async_map",
+        )
+        stream = self._then(operation, id)
+        self._job.add_dead_letter(stream._node, on_error)
+        return stream
+
     def union(self, *others: DataStream, id: str | None = None) -> DataStream:
         """The rows of several streams with one schema."""
         for other in others:
@@ -167,6 +254,22 @@ class DataStream:
         check_keys(columns, self.schema, self.step)
         return self._job.keyed_stream(self._node, self._output, columns)
 
+    def broadcast(self) -> BroadcastStream:
+        """Send every row to every subtask; connect another stream to it."""
+        if self._is_rebalanced:
+            msg = "rebalance right before broadcast has no effect: every subtask gets every row"
+            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance")
+        return BroadcastStream(self._job, self.as_input())
+
+    def connect(self, other: BroadcastStream) -> ConnectedStreams:
+        """Bring this stream together with a broadcast one; for two keyed streams call `key_by` on both."""
+        if not isinstance(other, BroadcastStream) or other.job is not self._job:
+            msg = "connect of a stream without keys takes a broadcast stream of the same job"
+            raise InvalidStep(
+                msg, code="STEP-077", step=self.step, found=repr(other), hint="call .broadcast() on the other stream"
+            )
+        return self._job.connected(self.as_input(), other.as_input())
+
     def side_output(self, name: str) -> DataStream:
         """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
         if name not in self._node.outputs or name == MAIN:
@@ -185,9 +288,9 @@ class DataStream:
         """Dead letters of the step."""
         return self.side_output(DEAD)
 
-    def sink(self, name: str, connector: ConnectorSpec) -> None:
-        """Write the rows through a connector."""
-        self._job.add_sink(name, connector, self.as_input())
+    def sink(self, name: str, connector: ConnectorSpec, *, uid: str | None = None) -> None:
+        """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
+        self._job.add_sink(name, connector, self.as_input(), uid=uid)
 
     def as_input(self) -> StepInput:
         """This stream as the input of a step."""
@@ -195,8 +298,8 @@ class DataStream:
             step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
         )
 
-    def _then(self, operation: Operation, given_id: str | None) -> DataStream:
-        return self._job.stream(self._job.add(operation, (self.as_input(),), given_id=given_id))
+    def _then(self, operation: Operation, given_id: str | None, uid: str | None = None) -> DataStream:
+        return self._job.stream(self._job.add(operation, (self.as_input(),), given_id=given_id, uid=uid))
 
     def _python(
         self,
@@ -213,5 +316,5 @@ class DataStream:
             target = output_schema(reference.target, schema, step=label, many=shape == "flat_map")
         operation = PythonMap(shape=shape, function=reference, schema=target, on_error=policy(on_error, label))
         stream = self._then(operation, given_id)
-        self._job.add_dead_letter(StepId(stream.step), on_error)
+        self._job.add_dead_letter(stream._node, on_error)
         return stream

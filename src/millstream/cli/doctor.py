@@ -1,4 +1,4 @@
-"""`millstream doctor`: what this machine has, what is missing, and the command that fixes it. Starts no engine."""
+"""`millstream doctor`: what this machine has and what is missing; or what is wrong with a checkpoint. Starts no engine."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from millstream.cli.checkup import Remark, examine
+from millstream.cli.failure import reported
+from millstream.cli.mending import mend
+from millstream.cli.options import Debug, Manifests
+from millstream.runtime.checkpoint_view import CheckpointView, open_view
 
 JAVA = 17
 _PYTHON = (3, 11)
@@ -39,17 +45,62 @@ class Finding:
 
 
 def doctor(
-    *, output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How it is printed.")] = "table"
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="A checkpoint directory to explain, instead of this machine."),
+    ] = None,
+    *,
+    manifests: Manifests = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Do the repairs that lose nothing.")] = False,
+    output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How it is printed.")] = "table",
+    debug: Debug = False,
 ) -> None:
-    """Check Python, Java and the packages that a run on Spark needs; exit code 1 when something is missing."""
+    """Check what this machine has for a run on Spark, or explain a checkpoint; exit code 1 when something is wrong."""
+    with reported(debug=debug):
+        if checkpoint is not None:
+            is_good = _explain(open_view(checkpoint, manifests), output, repair=repair)
+        elif repair:
+            msg = "--repair needs a CHECKPOINT"
+            raise typer.BadParameter(msg)
+        else:
+            is_good = _machine(output)
+        if not is_good:
+            raise typer.Exit(1)
+
+
+def _machine(output: str) -> bool:
     findings = [_python(), _java(), *_packages()]
     if output == "json":
         typer.echo(json.dumps({"ok": _all_good(findings), "findings": [dataclasses.asdict(f) for f in findings]}))
     else:
         for finding in findings:
             typer.echo(_line(finding))
-    if not _all_good(findings):
-        raise typer.Exit(1)
+    return _all_good(findings)
+
+
+def _explain(view: CheckpointView, output: str, *, repair: bool) -> bool:
+    found = examine(view)
+    done = mend(view, found) if repair and found.problems else []
+    found = examine(view) if done else found
+    if output == "json":
+        remarks = [dataclasses.asdict(remark) for remark in found.remarks]
+        typer.echo(json.dumps({"ok": not found.problems, "verdict": found.verdict, "done": done, "remarks": remarks}))
+        return not found.problems
+    for text in done:
+        typer.echo(f"repaired {text}")
+    for remark in found.remarks:
+        typer.echo("\n".join(_remark_lines(remark)))
+    typer.echo(f"verdict: {found.verdict}")
+    return not found.problems
+
+
+def _remark_lines(remark: Remark) -> list[str]:
+    code = f"[{remark.code}] " if remark.code else ""
+    named = (("file", remark.file if remark.status != "ok" else None), ("safe way out", remark.way_out))
+    return [
+        f"{remark.status.upper() if remark.status == 'problem' else remark.status:<7} {remark.part:<10} {code}{remark.text}",
+        *(f"        {name}: {text}" for name, text in named if text),
+    ]
 
 
 def _all_good(findings: list[Finding]) -> bool:

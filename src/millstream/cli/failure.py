@@ -59,7 +59,7 @@ def reported(*, debug: bool) -> Iterator[None]:
     except MillstreamError as error:
         _show(error, debug=debug)
         raise typer.Exit(exit_code(error)) from error
-    except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
+    except (typer.Exit, typer.BadParameter, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
         if debug:

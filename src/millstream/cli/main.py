@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from millstream.cli import nexmark, savepoint, state
 from millstream.cli.doctor import doctor
+from millstream.cli.ending import cancel, drain, suspend
 from millstream.cli.plan import plan
 from millstream.cli.run import run
 from millstream.cli.validate import validate
@@ -18,8 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (plan, validate, run, doctor, version):
+for command in (plan, validate, run, drain, suspend, cancel, doctor, version):
     app.command()(command)
+app.add_typer(savepoint.app, name="savepoint")
+app.add_typer(state.app, name="state")
+app.add_typer(nexmark.app, name="nexmark")
 
 
 def main() -> None:

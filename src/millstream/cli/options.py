@@ -9,7 +9,8 @@ import typer
 
 from millstream.api.job import Job
 from millstream.graph.model import StreamModel
-from millstream.plan.deployment import Deployment
+from millstream.model.time import duration_ms
+from millstream.plan.deployment import Deployment, EpochPolicy
 
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB", help="job.py, job.py:variable, module:variable, or a .yaml, .yml or .json file.")
@@ -17,6 +18,14 @@ JobArgument = Annotated[
 Checkpoint = Annotated[
     str | None,
     typer.Option("--checkpoint", metavar="DIR", help="Keep state here; the same command resumes a stopped run."),
+]
+Manifests = Annotated[
+    str | None,
+    typer.Option(
+        "--manifests",
+        metavar="URL",
+        help="Another store for manifests, head and lease: s3://, postgresql://, sqlite:///.",
+    ),
 ]
 Master = Annotated[str, typer.Option("--master", help="Spark master.")]
 StateBackend = Annotated[str, typer.Option("--state-backend", help="rocksdb or memory.")]
@@ -26,13 +35,58 @@ Confs = Annotated[
 Parallelism = Annotated[
     int | None, typer.Option("--parallelism", help="Subtasks of every keyed step, instead of what the job says.")
 ]
+MinPause = Annotated[str | None, typer.Option("--min-pause", help="Rest between two epochs, such as 500ms.")]
+EpochTimeout = Annotated[str | None, typer.Option("--epoch-timeout", help="An epoch that takes longer is aborted.")]
+Retain = Annotated[int | None, typer.Option("--retain", help="Durable epochs that are kept.")]
+TolerateFailures = Annotated[
+    int | None,
+    typer.Option("--tolerate-failures", help="Failures in a row after which the run starts again by itself."),
+]
+LeaseTerm = Annotated[str | None, typer.Option("--lease-term", help="A silent owner is replaced after that time.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+CheckpointArgument = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of the job, as given to run.")
+]
 
 
-def deployment_of(checkpoint: str | None, master: str, state_backend: str, confs: list[str] | None) -> Deployment:
+def deployment_of(
+    checkpoint: str | None,
+    master: str,
+    state_backend: str,
+    confs: list[str] | None,
+    *,
+    manifests: str | None = None,
+    epochs: EpochPolicy | None = None,
+) -> Deployment:
     """The choices of the person at the command line; an unknown one is refused by the value itself."""
     choices: dict[str, Any] = {"checkpoint": checkpoint, "master": master, "state_backend": state_backend}
-    return Deployment(**choices, confs=tuple(_pair(text) for text in confs or ()))
+    pairs = tuple(_pair(text) for text in confs or ())
+    return Deployment(**choices, confs=pairs, manifests=manifests, epochs=epochs or EpochPolicy())
+
+
+def epochs_of(
+    min_pause: str | None,
+    epoch_timeout: str | None,
+    retain: int | None,
+    tolerate_failures: int | None,
+    lease_term: str | None,
+) -> EpochPolicy:
+    """How epochs are cut, kept and given up; what is not given stays as it is by default."""
+    given = {
+        "min_pause": _milliseconds(min_pause, "--min-pause"),
+        "timeout": _milliseconds(epoch_timeout, "--epoch-timeout"),
+        "retained": retain,
+        "tolerated_failures": tolerate_failures,
+        "lease_term": _milliseconds(lease_term, "--lease-term"),
+    }
+    return EpochPolicy(**{name: value for name, value in given.items() if value is not None})
+
+
+def seconds_of(text: str, name: str) -> float:
+    """A duration option in seconds."""
+    return duration_ms(text, what=name) / 1000
 
 
 def model_of(job: Job, parallelism: int | None) -> StreamModel:
@@ -41,6 +95,10 @@ def model_of(job: Job, parallelism: int | None) -> StreamModel:
     if parallelism is None:
         return model
     return dataclasses.replace(model, requirements=dataclasses.replace(model.requirements, parallelism=parallelism))
+
+
+def _milliseconds(text: str | None, name: str) -> int | None:
+    return None if text is None else duration_ms(text, what=name)
 
 
 def _pair(text: str) -> tuple[str, str]:

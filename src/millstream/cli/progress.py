@@ -17,7 +17,7 @@ from rich.table import Table
 
 from millstream.model.time import instant_text
 from millstream.runtime.counts import StepCounts
-from millstream.runtime.run import EpochSummary, RunResult
+from millstream.runtime.result import EpochSummary, RunResult
 
 Output = Literal["table", "json", "quiet"]
 
@@ -61,13 +61,13 @@ class JsonReport:
 class TableReport:
     """A line that changes in place while the job runs, and a table of counts at the end."""
 
-    def __init__(self, console: Console, status: Status | None) -> None:
-        self._console, self._status = console, status
+    def __init__(self, console: Console, status: Status | None, header: str = "") -> None:
+        self._console, self._status, self._header = console, status, header
 
     def epoch(self, summary: EpochSummary) -> None:
         """Show the newest epoch; only on a terminal."""
         if self._status is not None:
-            self._status.update(epoch_line(summary))
+            self._status.update(f"{self._header}: {epoch_line(summary)}")
 
     def result(self, result: RunResult) -> None:
         """Print what became of the rows of every step."""
@@ -77,7 +77,7 @@ class TableReport:
 
 
 @contextlib.contextmanager
-def open_report(job: str, output: Output) -> Iterator[Report]:
+def open_report(job: str, guarantee: str, output: Output) -> Iterator[Report]:
     """The report for an output mode; the progress line is gone when the body is left."""
     if output == "quiet":
         yield QuietReport()
@@ -87,8 +87,8 @@ def open_report(job: str, output: Output) -> Iterator[Report]:
         yield TableReport(Console(width=140), None)
     else:
         console = Console()
-        with console.status(f"{job}: starting") as status:
-            yield TableReport(console, status)
+        with console.status(f"{job} ({guarantee}): starting") as status:
+            yield TableReport(console, status, f"{job} ({guarantee})")
 
 
 def epoch_line(summary: EpochSummary) -> str:
@@ -105,7 +105,9 @@ def headline(result: RunResult) -> str:
     """The run in one line."""
     resumed = f", resumed after epoch {result.resumed_from}" if result.resumed_from is not None else ""
     rows = f"{result.rows_in:,} rows in, {result.rows_out:,} rows out"
-    return f"{result.job}: {result.epochs} epochs, {rows}, {result.seconds:.1f} s{resumed}"
+    failures = f", {result.failures} failures got over" if result.failures else ""
+    epochs = f"{result.epochs} epochs, {rows}, {result.seconds:.1f} s"
+    return f"{result.job} ({result.guarantee}): {epochs}{resumed}{failures}; {result.ended}"
 
 
 def counts_table(result: RunResult) -> Table:

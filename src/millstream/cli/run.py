@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 import shlex
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.cli.failure import INTERRUPTED, reported
+from millstream.cli.interrupts import interrupts
 from millstream.cli.options import (
     Checkpoint,
     Confs,
     Debug,
+    EpochTimeout,
     JobArgument,
+    LeaseTerm,
+    Manifests,
     Master,
+    MinPause,
     Parallelism,
+    Retain,
     StateBackend,
+    TolerateFailures,
     deployment_of,
+    epochs_of,
     model_of,
 )
 from millstream.cli.progress import Output, open_report
 from millstream.cli.target import load
 from millstream.plan.compile import compile_job
+from millstream.runtime.connector import NewerOutput
+from millstream.runtime.metrics import MetricsFile
+from millstream.runtime.result import EpochSummary, RunResult
+
+Listener = Callable[[EpochSummary], None]
 
 
 def run(
@@ -31,30 +47,96 @@ def run(
     *,
     local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
     checkpoint: Checkpoint = None,
+    manifests: Manifests = None,
+    from_savepoint: Annotated[
+        str | None, typer.Option("--from-savepoint", metavar="DIR", help="Go on from this savepoint.")
+    ] = None,
+    on_newer_output: Annotated[
+        NewerOutput, typer.Option("--on-newer-output", help="What becomes of output beyond the savepoint.")
+    ] = "refuse",
+    allow_dropped_state: Annotated[
+        bool, typer.Option("--allow-dropped-state", help="Leave state behind that no step takes.")
+    ] = False,
+    ignore_state_once: Annotated[
+        bool, typer.Option("--ignore-state-once", help="Give the checkpoint's state up and start over, once.")
+    ] = False,
+    min_pause: MinPause = None,
+    epoch_timeout: EpochTimeout = None,
+    retain: Retain = None,
+    tolerate_failures: TolerateFailures = None,
+    lease_term: LeaseTerm = None,
     master: Master = "local[*]",
     state_backend: StateBackend = "rocksdb",
     confs: Confs = None,
     parallelism: Parallelism = None,
+    metrics: Annotated[
+        Path | None, typer.Option("--metrics", metavar="FILE", help="Keep the newest figures here, for Prometheus.")
+    ] = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="What is printed.")] = "table",
     debug: Debug = False,
 ) -> None:
-    """Run a job until its input ends or you press Ctrl-C; with --checkpoint the same command resumes it."""
+    """Run a job until its input ends; Ctrl-C drains it, a second one stops it at once. With --checkpoint it can resume."""
     with reported(debug=debug):
-        deployment = deployment_of(checkpoint, master, state_backend, confs)
-        layers = compile_job(model_of(load(job), parallelism), deployment)
-        # By name: the engine brings pyspark along, which no other command needs.
-        engine: Any = importlib.import_module("millstream.local.run" if local else "millstream.driver.run")
-        options = {} if local else {"debug": debug}
-        try:
-            with open_report(layers.model.name, output) as report:
-                result = engine.run(layers.deployment, listener=report.epoch, **options)
-        except KeyboardInterrupt:
-            typer.echo(_how_to_resume(checkpoint), err=True)
-            raise typer.Exit(INTERRUPTED) from None
-        report.result(result)
+        epochs = epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term)
+        deployment = deployment_of(checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs)
+        plan = compile_job(model_of(load(job), parallelism), deployment).deployment
+        engine = engine_for(
+            plan,
+            local=local,
+            from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output,
+            allow_dropped_state=allow_dropped_state,
+            ignore_state_once=ignore_state_once,
+            **({} if local else {"debug": debug}),
+        )
+        guarantee = plan.plan.graph.requirements.guarantee
+        figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee)
+        result = _run(plan.name, engine, guarantee, output, figures, checkpoint)
+        if result.ended == "cancelled":
+            raise typer.Exit(INTERRUPTED)
 
 
-def _how_to_resume(checkpoint: str | None) -> str:
+def _run(
+    name: str, engine: Engine, guarantee: str, output: Output, figures: MetricsFile | None, checkpoint: str | None
+) -> RunResult:
+    """Run to the end, report it, and say how to go on."""
+    with open_report(name, guarantee, output) as report:
+        listeners: list[Listener] = [report.epoch, *([] if figures is None else [figures.epoch])]
+        running = RunningJob(name, engine, listener=lambda summary: _tell(listeners, summary))
+        with interrupts(running) as signals:
+            try:
+                result: Any = signals.result()
+            except KeyboardInterrupt:
+                typer.echo(ending_line("cancelled", checkpoint, None), err=True)
+                _leave()
+    if figures is not None:
+        figures.result(result)
+    report.result(result)
+    if result.ended != "finished" and output != "quiet":
+        typer.echo(ending_line(result.ended, checkpoint, result.savepoint), err=True)
+    return result  # type: ignore[no-any-return]
+
+
+def _leave() -> NoReturn:
+    """End the process under a run that goes on: taking the interpreter apart would abort in its native code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
+def _tell(listeners: list[Listener], summary: EpochSummary) -> None:
+    for listener in listeners:
+        listener(summary)
+
+
+def ending_line(ended: str, checkpoint: str | None, savepoint: str | None) -> str:
+    """How a run ended, and how to go on."""
+    again = shlex.join(["millstream", *sys.argv[1:]])
+    if ended == "drained":
+        more = "" if checkpoint is None else f"; to go on all the same: millstream savepoint create {checkpoint}"
+        return f"drained: everything that was read is published, the job is complete{more}"
+    if ended == "suspended":
+        return f"suspended: savepoint {savepoint}; resume with the same command, or elsewhere with --from-savepoint: {again}"
     if checkpoint is None:
-        return "stopped; nothing is kept without --checkpoint DIR, so the next run starts afresh"
-    return f"stopped; resume with the same command: {shlex.join(['millstream', *sys.argv[1:]])}"
+        return "cancelled; nothing is kept without --checkpoint DIR, so the next run starts afresh"
+    return f"cancelled; resume with the same command: {again}"

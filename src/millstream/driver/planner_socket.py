@@ -18,14 +18,21 @@ from millstream.runtime.run import Run
 class PlannerSocket:
     """Serves one run's planner until it is closed; keeps the first error, which ends the run."""
 
-    def __init__(self, run: Run, path: Path) -> None:
+    def __init__(self, run: Run, path: Path, *, begun: int = -1) -> None:
         self._run = run
+        self._planned = begun
         self.path = str(path)
         self.problem: Exception | None = None
         self._lock = threading.Lock()
         self._server = socketserver.ThreadingUnixStreamServer(self.path, self._handler())
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="millstream-planner", daemon=True).start()
+
+    @property
+    def planned(self) -> int:
+        """The newest epoch that Spark was told of, in this run or before; waits for an answer under way."""
+        with self._lock:
+            return self._planned
 
     def _handler(self) -> type[socketserver.StreamRequestHandler]:
         answer = self._answer
@@ -54,13 +61,14 @@ class PlannerSocket:
 
     def _next(self, request: dict[str, Any]) -> Any:
         last = plan_from_json(request["last"])
-        plan = self._run.planner.next(last)
+        plan = self._run.plan_next(last)
+        self._planned = max(self._planned, plan.epoch)
         # Spark starts a batch when the text of the offset changes; nothing due must give back the very same value.
         return request["last"] if plan == last else plan.to_json()
 
     def _tasks(self, request: dict[str, Any]) -> Any:
         start, end = plan_from_json(request["start"]), plan_from_json(request["end"])
-        tasks = self._run.planner.tasks(start, end, self._run.lineage)
+        tasks = self._run.planner.tasks(start, end, self._run.identity_for(end))
         return [msgspec.msgpack.encode(task).hex() for task in tasks]
 
     _ANSWERS = {"initial": _initial, "next": _next, "tasks": _tasks}

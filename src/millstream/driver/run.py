@@ -1,28 +1,29 @@
-"""Run a job on Spark until its input ends."""
+"""Run a job on Spark until its input ends or someone ends it."""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.driver.planner_socket import PlannerSocket
-from millstream.errors import ExternalFailure
+from millstream.driver.spark_side import SparkSide, newest_begun
+from millstream.driver.watch import watch
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.attempts import run_tolerant
+from millstream.runtime.control import RunControl
 from millstream.runtime.planner import Clock
-from millstream.runtime.run import Listener, Run, RunResult
+from millstream.runtime.result import Listener, RunResult
+from millstream.runtime.run import Run
+from millstream.runtime.start import Start
 from millstream.spark.compile import start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
 from millstream.spark.session import open_session
-
-_SETTLE_SECONDS = 10.0
 
 
 def run(
@@ -30,71 +31,68 @@ def run(
     *,
     clock: Clock | None = None,
     listener: Listener | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    control: RunControl | None = None,
+    start: Start | None = None,
     debug: bool = False,
 ) -> RunResult:
-    """Run until the input ends, or until `should_stop` says to drain: read no more, close windows, publish, end.
+    """Run until the input ends, or until `control` asks for another end.
 
     Without a checkpoint directory a temporary one is used and removed.
     """
+    attempts = _Attempts(clock, listener, control or RunControl(), start, debug=debug)
+    tolerated = deployment.epochs.tolerated_failures
     if deployment.checkpoint is not None:
-        run_state = Run(deployment, engine="spark", clock=clock, listener=listener)
-        try:
-            if not run_state.is_complete:
-                _run_query(deployment, run_state, should_stop, debug=debug)
-            return run_state.result
-        finally:
-            run_state.close()
+        return run_tolerant(lambda result: attempts.once(deployment, result), tolerated, lambda: attempts.result)
     folder = tempfile.mkdtemp(prefix="millstream-")
     try:
         temporary = dataclasses.replace(deployment, checkpoint=folder)
-        result = run(temporary, clock=clock, listener=listener, should_stop=should_stop, debug=debug)
+        result = run_tolerant(lambda so_far: attempts.once(temporary, so_far), tolerated, lambda: attempts.result)
         result.checkpoint = None
         return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_query(deployment: DeploymentPlan, run_state: Run, should_stop: Callable[[], bool], *, debug: bool) -> None:
-    assert deployment.checkpoint is not None
+class _Attempts:
+    def __init__(
+        self, clock: Clock | None, listener: Listener | None, control: RunControl, start: Start | None, *, debug: bool
+    ) -> None:
+        self._clock, self._listener, self._control, self._start, self._debug = clock, listener, control, start, debug
+        self.result: RunResult | None = None
+
+    def once(self, deployment: DeploymentPlan, result: RunResult | None) -> RunResult:
+        """One attempt."""
+        run_state = Run(
+            deployment,
+            engine="spark",
+            clock=self._clock,
+            listener=self._listener,
+            control=self._control,
+            start=self._start,
+            side=SparkSide(),
+            result=result,
+        )
+        self.result = run_state.result
+        with run_state:
+            if not run_state.is_complete:
+                _run_query(deployment, run_state, debug=self._debug)
+        return run_state.result
+
+
+def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> None:
+    checkpoint = run_state.folder("spark")
+    assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
     loop = EpochLoop(run_state)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
-        planner = PlannerSocket(run_state, Path(folder) / "planner.sock")
+        planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
             query = start_query(
-                session,
-                deployment,
-                planner=planner.path,
-                checkpoint=str(Path(deployment.checkpoint).resolve() / "spark"),
-                on_epoch=loop,
+                session, deployment, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
-            _wait(query, loop, run_state, should_stop)
-        except PySparkException as problem:
-            raise translated(planner.problem or loop.problem or problem) from (problem if debug else None)
+            watch(query, loop, run_state, planner)
+        except (PySparkException, Py4JError, OSError) as problem:
+            cause = run_state.lease.lost or planner.problem or loop.problem or problem
+            raise translated(cause) from (problem if debug else None)
         finally:
             planner.close()
-
-
-def _wait(query: StreamingQuery, loop: EpochLoop, run_state: Run, should_stop: Callable[[], bool]) -> None:
-    """Wait for the terminal epoch, let Spark log its commit, then stop the query."""
-    try:
-        while not loop.finished.wait(0.02):
-            if should_stop():
-                run_state.planner.drain()
-            if not query.isActive:
-                break
-        if query.exception() is not None or not loop.finished.is_set():
-            query.awaitTermination()
-            msg = "the Spark query ended before its input did"
-            raise ExternalFailure(msg, code="SPARK-002", hint="start the job again; it resumes from its checkpoint")
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while query.isActive and time.monotonic() < deadline and not _is_logged(query, loop.terminal_epoch):
-            time.sleep(0.01)
-    finally:
-        query.stop()
-
-
-def _is_logged(query: StreamingQuery, epoch: int | None) -> bool:
-    progress = query.lastProgress
-    return progress is not None and progress["batchId"] == epoch

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-import msgspec
-
-from millstream.checkpoint.stores.local import sync_directory, write_synced
-from millstream.errors import CheckpointRefused
+from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.manifest import Segment
+from millstream.local.native import LocalSide, copy_state
+from millstream.local.state_files import State, StateFiles
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.attempts import run_tolerant
+from millstream.runtime.control import RunControl
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER, Cell
 from millstream.runtime.planner import Clock
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.run import Listener, Run, RunResult
+from millstream.runtime.result import Listener, RunResult
+from millstream.runtime.run import Run
+from millstream.runtime.start import Start
 from millstream.runtime.task import run_source_task, run_subtask
 
 _IDLE_SECONDS = 0.05
-_KEPT = 2
 
 
 class LocalPages:
@@ -41,55 +43,102 @@ class LocalPages:
         self.content.pop(key, None)
 
 
-State = dict[str, dict[str, bytes]]
-"""Pages by task (`level/subtask`)."""
-
-
 def run(
     deployment: DeploymentPlan,
     *,
     clock: Clock | None = None,
     listener: Listener | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
+    control: RunControl | None = None,
+    start: Start | None = None,
 ) -> RunResult:
-    """Run until the input ends, or until `should_stop` says to drain: read no more, close windows, publish, end."""
-    run_state = Run(deployment, engine="local", clock=clock, listener=listener)
-    try:
-        if not run_state.is_complete:
-            _LocalLoop(deployment, run_state).run(should_stop)
+    """Run until the input ends, or until `control` asks for another end."""
+    attempts = _Attempts(deployment, clock, listener, control or RunControl(), start)
+    # Without a checkpoint there is nothing to start again from.
+    tolerated = 0 if deployment.checkpoint is None else deployment.epochs.tolerated_failures
+    return run_tolerant(attempts.once, tolerated, lambda: attempts.result)
+
+
+class _Attempts:
+    def __init__(
+        self,
+        deployment: DeploymentPlan,
+        clock: Clock | None,
+        listener: Listener | None,
+        control: RunControl,
+        start: Start | None,
+    ) -> None:
+        self._deployment, self._clock, self._listener = deployment, clock, listener
+        self._control, self._start = control, start
+        self.result: RunResult | None = None
+
+    def once(self, result: RunResult | None) -> RunResult:
+        """One attempt."""
+        run_state = Run(
+            self._deployment,
+            engine="local",
+            clock=self._clock,
+            listener=self._listener,
+            control=self._control,
+            start=self._start,
+            side=LocalSide(),
+            result=result,
+        )
+        self.result = run_state.result
+        with run_state:
+            if not run_state.is_complete:
+                _LocalLoop(self._deployment, run_state).run()
         return run_state.result
-    finally:
-        run_state.close()
 
 
 class _LocalLoop:
     def __init__(self, deployment: DeploymentPlan, run_state: Run) -> None:
         self._deployment, self._run = deployment, run_state
         self._programs = [LevelProgram(deployment, level) for level in range(deployment.plan.depth + 1)]
-        self._folder = None if deployment.checkpoint is None else Path(deployment.checkpoint) / "local"
+        folder = run_state.folder("local")
+        self._files = None
+        if folder is not None:
+            self._files = StateFiles(folder, token=run_state.lease.token, retained=deployment.epochs.retained)
         resumed = run_state.resume_plan()
         self._last = resumed or run_state.planner.initial()
-        self._state: State = {} if resumed is None else self._restored(resumed.epoch)
+        self._state: State = {}
+        if run_state.resumed is not None and self._files is not None:
+            self._state = self._files.load(run_state.resumed)
 
-    def run(self, should_stop: Callable[[], bool]) -> None:
-        """Plan, run and finish epochs until the terminal one is published."""
-        planner = self._run.planner
-        while not self._last.terminal:
-            if should_stop():
-                planner.drain()
-            plan = planner.next(self._last)
+    def run(self) -> None:
+        """Plan, run and finish epochs until the run is asked to end or its input has."""
+        requests = self._run.requests
+        while True:
+            requests.poll()
+            if requests.native is not None:
+                self._run.take_native(partial(copy_state, self._run.folder("local")))
+            if requests.ended is not None:
+                self._run.result.ended = requests.ended
+                return
+            plan = self._run.plan_next(self._last)
             if plan == self._last:
                 time.sleep(_IDLE_SECONDS)
                 continue
-            reports = self._epoch(plan)
-            self._save(plan.epoch)
-            self._run.finish_epoch(reports)
-            self._last = plan
+            self._epoch(plan)
 
-    def _epoch(self, plan: EpochPlan) -> list[bytes]:
+    def _epoch(self, plan: EpochPlan) -> None:
+        self._run.begin_epoch(plan.epoch)
+        reports = self._reports(plan)
+        self._run.finish_epoch(reports, self._saved(plan.epoch))
+        failpoint("before_commit_log")
+        if self._files is not None:
+            self._files.retire()
+        self._last = plan
+
+    def _saved(self, epoch: int) -> list[Segment]:
+        return [] if self._files is None else [self._files.save(epoch, self._state)]
+
+    def _reports(self, plan: EpochPlan) -> list[bytes]:
         """Run every level; cells for a later level pass the ones between as they do on Spark."""
-        tasks = self._run.planner.tasks(self._last, plan, self._run.lineage)
-        cells = [cell for task in tasks for cell in run_source_task(self._programs[0], task)]
+        tasks = self._run.planner.tasks(self._last, plan, self._run.identity_for(plan))
+        cells: list[Cell] = []
+        for task in tasks:
+            cells += run_source_task(self._programs[0], task)
+            failpoint("task_staged")
         reports = [cell.body for cell in cells if cell.level == DRIVER]
         for program in self._programs[1:]:
             cells, made = self._level(program, [cell for cell in cells if cell.level != DRIVER])
@@ -103,30 +152,3 @@ class _LocalLoop:
             mine = [cell for cell in cells if cell.slot == subtask]
             made += run_subtask(program, subtask, mine, pages)
         return [c for c in made if c.level != DRIVER], [c.body for c in made if c.level == DRIVER]
-
-    def _save(self, epoch: int) -> None:
-        """State is on disk before the manifest that needs it."""
-        if self._folder is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / ".state"
-        write_synced(temporary, msgspec.msgpack.encode(self._state))
-        temporary.replace(self._path(epoch))
-        sync_directory(self._folder)
-        self._path(epoch - _KEPT).unlink(missing_ok=True)
-
-    def _restored(self, epoch: int) -> State:
-        assert self._folder is not None, "only a checkpoint directory can be resumed"
-        try:
-            return msgspec.msgpack.decode(self._path(epoch).read_bytes(), type=State)
-        except (FileNotFoundError, msgspec.DecodeError) as problem:
-            msg = f"the state of epoch {epoch} cannot be read: {problem}"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-009",
-                hint="resume with the engine that wrote it, or start in a new checkpoint directory",
-            ) from problem
-
-    def _path(self, epoch: int) -> Path:
-        assert self._folder is not None, "only checkpoint directories hold state files"
-        return self._folder / f"state-{epoch:012d}"

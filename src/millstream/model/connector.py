@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from millstream.errors import InvalidStep
-from millstream.model.guarantee import SinkCapability, SourceCapability
+from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 
 Role = Literal["source", "sink"]
 Options = Mapping[str, Any]
@@ -48,6 +49,10 @@ def _never(_: Options) -> bool:
     return False
 
 
+def _never_directly(_: Options, __: Guarantee) -> bool:
+    return False
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDeclaration:
     """The source half of a connector. `enumerator` and `reader` are `module:attribute`, loaded when a job runs."""
@@ -67,8 +72,14 @@ class SinkDeclaration:
 
     options: dict[str, Option]
     capability: SinkCapability
+    """What it can at best promise."""
     writer: str
     committer: str
+    direct_writer: str = ""
+    """A writer whose rows are visible at once; used instead of `writer` where `writes_directly` says so."""
+    writes_directly: Callable[[Options, Guarantee], bool] = _never_directly
+    capability_of: Callable[[Options], SinkCapability] | None = None
+    """For sinks whose promise depends on their options."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +91,7 @@ class ConnectorDeclaration:
     sink: SinkDeclaration | None = None
 
 
-BUILT_IN = ("collect", "datagen", "files", "memory", "print", "rate")
+BUILT_IN = ("collect", "datagen", "files", "jdbc", "memory", "nexmark", "print", "rate")
 
 
 def declaration(name: str) -> ConnectorDeclaration:
@@ -114,6 +125,12 @@ def sink_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SinkDec
     return found
 
 
+def is_written_directly(spec: ConnectorSpec, guarantee: Guarantee) -> bool:
+    """Whether the tasks of a sink write rows where readers see them at once."""
+    declared = sink_declaration(spec)
+    return bool(declared.direct_writer) and declared.writes_directly(spec.options, guarantee)
+
+
 def checked_options(declared: Mapping[str, Option], options: Options, *, step: str | None, name: str) -> dict[str, Any]:
     """Options with defaults filled in; an unknown, missing or ill-typed one is refused."""
     for given in options:
@@ -145,4 +162,6 @@ def _value(key: str, option: Option, options: Options, *, step: str | None, name
 
 def _wrong(key: str, value: object, expected: str, step: str | None, name: str) -> InvalidStep:
     msg = f"option {key!r} of connector {name!r} has a wrong value"
-    return InvalidStep(msg, code="CONN-005", step=step, found=repr(value), known=expected, hint=f"correct {key}=")
+    # A url given as plain text may hold a password.
+    shown = re.sub(r"(?<=://)([^/@:\s]*):.*@", r"\1:***@", repr(value))
+    return InvalidStep(msg, code="CONN-005", step=step, found=shown, known=expected, hint=f"correct {key}=")

@@ -29,8 +29,9 @@ class Layers:
 
 def compile_job(model: StreamModel, deployment: Deployment | None = None) -> Layers:
     """StreamModel → StreamGraph → JobGraph → PartitionedPlan → DeploymentPlan."""
-    stream = resolve_graph(validate(model))
+    chosen = deployment or Deployment()
+    stream = resolve_graph(validate(model, chosen))
     job = chain(stream)
     partitioned = partition(job, fingerprint_of(stream))
-    deployed = deploy(partitioned, deployment or Deployment())
+    deployed = deploy(partitioned, chosen)
     return Layers(model=model, stream=stream, job=job, partitioned=partitioned, deployment=deployed)

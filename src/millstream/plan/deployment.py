@@ -37,16 +37,57 @@ class MemoryBudget:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPolicy:
+    """How epochs are cut, kept and given up. Times are milliseconds."""
+
+    min_pause: int = 0
+    """Between the end of an epoch and the start of the next; savepoints and the terminal epoch do not wait."""
+    timeout: int = 600_000
+    """An epoch that takes longer is aborted."""
+    retained: int = 50
+    """Durable epochs whose manifest and state are kept."""
+    tolerated_failures: int = 0
+    """Failures in a row, each without an epoch between them, after which the run starts again by itself."""
+    lease_term: int = 15_000
+    """A silent owner is replaced after that time."""
+
+    def __post_init__(self) -> None:
+        least = {"min_pause": 0, "timeout": 1, "retained": 1, "tolerated_failures": 0, "lease_term": 100}
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                msg = f"epochs: {name} is too small"
+                raise InvalidPlan(
+                    msg, code="PLAN-032", found=getattr(self, name), known=f"{lowest} or more", hint=f"correct {name}="
+                )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What the person who starts a job may choose, apart from the job itself."""
 
     master: str = "local[*]"
     checkpoint: str | None = None
+    """A directory: Spark's own checkpoint, source logs and, unless `manifests` says otherwise, manifests."""
+    manifests: str | None = None
+    """Another store for manifests, head and lease: `s3://…`, `postgresql://…` or `sqlite:///…`."""
     state_backend: StateBackend = "rocksdb"
     memory: MemoryBudget = MemoryBudget()
+    epochs: EpochPolicy = EpochPolicy()
     confs: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.checkpoint is not None and "://" in self.checkpoint:
+            msg = "Spark's checkpoint and the logs of sources need a directory"
+            raise InvalidPlan(
+                msg,
+                code="PLAN-033",
+                found=self.checkpoint,
+                known="a local or mounted path",
+                hint="pass checkpoint=DIR, and the store of the manifests as manifests=URL",
+            )
+        if self.manifests is not None and self.checkpoint is None:
+            msg = "a store for manifests needs a checkpoint directory beside it"
+            raise InvalidPlan(msg, code="PLAN-033", found=self.manifests, hint="pass checkpoint=DIR too")
         if self.state_backend not in STATE_BACKENDS:
             msg = "unknown state backend"
             raise InvalidPlan(
@@ -65,9 +106,11 @@ class DeploymentPlan:
     plan: PartitionedPlan
     master: str
     checkpoint: str | None
+    manifests: str | None
     state_backend: StateBackend
     flow: tuple[FlowControl, ...]
     memory: MemoryBudget
+    epochs: EpochPolicy
     confs: tuple[tuple[str, str], ...]
     is_bounded: bool
     epoch_interval: int

@@ -1,7 +1,8 @@
 """Fingerprints: a hash of what a checkpoint depends on, per step and whole.
 
-In it: steps, edges, partition policies, keys, windows, aggregates, state descriptors, schemas, connectors, guarantee,
-key groups. Not in it: intervals, limits, parallelism, expression text and function names, which may change freely.
+In it: uids of steps, edges, partition policies, keys, windows, aggregates, names, types and versions of states, schemas,
+connectors, guarantee, key groups. Not in it: intervals, limits, parallelism, expression text and the names of functions and
+classes, which may change freely; nor ids of steps that were renamed with `uid=`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from millstream.graph.step import KeyedAggregate, Process, Sink, Source, Window
+from millstream.graph.aggregate import Aggregate
+from millstream.graph.state import StateDescriptor
+from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Sink, Source, Window
 from millstream.graph.stream_graph import StreamGraph, StreamNode
+from millstream.model.ids import StepId
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """The whole hash and one per step id."""
+    """The whole hash and one per step uid."""
 
     whole: str
     steps: dict[str, str]
@@ -40,7 +45,8 @@ class Fingerprint:
 
 def fingerprint_of(graph: StreamGraph) -> Fingerprint:
     """Hash a resolved graph."""
-    steps: dict[str, str] = {node.id: _hash(_content(node)) for node in graph.nodes}
+    uids = {node.id: node.uid for node in graph.nodes}
+    steps: dict[str, str] = {node.uid: _hash(_content(node, uids)) for node in graph.nodes}
     requirements = graph.requirements
     whole = _hash(
         {
@@ -53,26 +59,43 @@ def fingerprint_of(graph: StreamGraph) -> Fingerprint:
     return Fingerprint(whole=whole, steps=steps)
 
 
-def _content(node: StreamNode) -> dict[str, Any]:
+def _content(node: StreamNode, uids: Mapping[StepId, StepId]) -> dict[str, Any]:
     content: dict[str, Any] = {
         "kind": node.operation.kind,
-        "inputs": [[edge.step, edge.output, edge.partition, list(edge.keys)] for edge in node.inputs],
+        "inputs": [[uids[edge.step], edge.output, edge.partition, list(edge.keys)] for edge in node.inputs],
         "outputs": {name: schema.ddl for name, schema in node.outputs.items()},
     }
     operation = node.operation
     if isinstance(operation, (Source, Sink)):
         content["connector"] = operation.connector.name
-    if isinstance(operation, Process):
-        content["states"] = [[s.name, s.kind, s.type_text, s.ttl is not None] for s in operation.states]
+    if isinstance(operation, (Process, CoProcess)):
+        content["states"] = [_state(state) for state in operation.states]
+    if isinstance(operation, CoProcess):
+        content["broadcast"] = [[s.name, s.schema, s.version] for s in operation.broadcast]
     if isinstance(operation, (KeyedAggregate, Window)):
-        content["aggregates"] = [[name, aggregate.kind] for name, aggregate in operation.aggregates]
+        content["aggregates"] = [_aggregate(name, aggregate, node) for name, aggregate in operation.aggregates]
     if isinstance(operation, KeyedAggregate):
         # Results after every row are kept entry by entry, others as columns.
         content["kept_as"] = "entries" if operation.emit == "row" else "columns"
     if isinstance(operation, Window):
         content["window"] = dataclasses.asdict(operation.window)
         content["closed_by"] = next(how for how in ("aggregates", "reduce", "process") if getattr(operation, how))
+    if isinstance(operation, Pattern):
+        content["pattern"] = operation.pattern.version
+        content["order_by"] = list(operation.order_by)
     return content
+
+
+def _aggregate(name: str, aggregate: Aggregate, node: StreamNode) -> list[str]:
+    """What is stored follows from the kind and the output type, but for distinct values, which are of the input's type."""
+    stored = [str(dict(node.expressions)[name].type)] if aggregate.kind == "count_distinct" else []
+    return [name, aggregate.kind, *stored, *(["where"] if aggregate.where is not None else [])]
+
+
+def _state(state: StateDescriptor) -> list[Any]:
+    """A time of writing is stored if the state expires, and read by the clock it was written by."""
+    expires = [state.ttl is not None, *(["event"] if state.is_event_timed else [])]
+    return [state.name, state.kind, state.schema, state.version, *expires]
 
 
 def _hash(content: Any) -> str:

@@ -15,7 +15,7 @@ from millstream.graph.serialize import built, model_from_json, model_to_json
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.types import type_name
 from millstream.plan.compile import Layers, compile_job
-from millstream.plan.deployment import Deployment, DeploymentPlan, MemoryBudget
+from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget
 from millstream.plan.explain import LAYERS, Layer, checked_layer, key_group_ranges
 from millstream.plan.partitioned import PartitionedPlan
 
@@ -76,8 +76,10 @@ def _choices(plan: DeploymentPlan) -> dict[str, Any]:
     return {
         "master": plan.master,
         "checkpoint": plan.checkpoint,
+        "manifests": plan.manifests,
         "state_backend": plan.state_backend,
         "memory": dataclasses.asdict(plan.memory),
+        "epochs": dataclasses.asdict(plan.epochs),
         "confs": [list(pair) for pair in plan.confs],
     }
 
@@ -85,8 +87,9 @@ def _choices(plan: DeploymentPlan) -> dict[str, Any]:
 def _deployment(value: dict[str, Any]) -> Deployment:
     fields = dict(value)
     memory = built(MemoryBudget, fields.pop("memory", {}))
+    epochs = built(EpochPolicy, fields.pop("epochs", {}))
     confs = tuple((key, content) for key, content in fields.pop("confs", ()))
-    return built(Deployment, {**fields, "memory": memory, "confs": confs})
+    return built(Deployment, {**fields, "memory": memory, "epochs": epochs, "confs": confs})
 
 
 def _derived(layers: Layers, last: Layer) -> dict[str, Any]:
@@ -101,6 +104,7 @@ def _stream(graph: StreamGraph) -> dict[str, Any]:
 def _node(node: StreamNode) -> dict[str, Any]:
     return {
         "id": node.id,
+        "uid": node.uid,
         "runs_as": node.runs_as,
         "keys": list(node.keys),
         "input_schema": None if node.input_schema is None else node.input_schema.ddl,

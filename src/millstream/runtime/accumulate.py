@@ -5,23 +5,42 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.errors import StepFailed
-from millstream.graph.aggregate import AGGREGATES, Aggregate
+from millstream.graph.aggregate import AGGREGATES, DISTINCT, Aggregate, where_name
 from millstream.graph.expression import Expression
 from millstream.model.schema import HIDDEN, Field
+from millstream.runtime.aggregate_inputs import AggregateInputs
 from millstream.runtime.batch import TIME
-from millstream.runtime.chain import evaluated
-from millstream.runtime.expressions import Projection
-from millstream.runtime.python_types import python_type, tuple_of
+from millstream.runtime.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
+from millstream.runtime.python_types import python_type, set_of, tuple_of
 
-_INPUT, _PART = HIDDEN + "in", HIDDEN + "part"
+_INPUT, _PART, _ROW = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row"
 _LONGEST = 2**63 - 1
 _EXACT = decimal.Context(prec=76)
+
+
+class _Part(NamedTuple):
+    """One column of partial results."""
+
+    name: str
+    of: str
+    """The input column; empty where rows are counted."""
+    where: str | None
+    """The input column with the condition, for distinct values; other inputs are null where it is not true."""
+    combine: str
+    merge: str
+    type: pa.DataType
+
+    @property
+    def combined(self) -> str:
+        """The column that Arrow makes of rows."""
+        return f"{self.of}_{self.combine}" if self.of else "count_all"
 
 
 class Accumulators:
@@ -29,7 +48,7 @@ class Accumulators:
 
     Rows are first combined into partial results (on the sending side), partial results are merged with those in state,
     and merged ones become output columns. Combining keeps the order of rows, for `first` and `last`. With `keeps_time` the
-    newest event time of a group is kept beside its results.
+    newest event time of a group is kept beside its results. Distinct values are kept as a list per group.
     """
 
     def __init__(
@@ -42,64 +61,96 @@ class Accumulators:
         keeps_time: bool = False,
     ) -> None:
         self._step, self.keeps_time = step, keeps_time
-        self._inputs = Projection([(f"{_INPUT}{name}", expression) for name, expression in expressions])
+        self._inputs = AggregateInputs(_INPUT, step)
         self._outputs = list(outputs)
-        self._parts: list[tuple[str, str, str, pa.DataType]] = []
-        self._merges: list[tuple[str, str]] = []
-        self._parts_of: list[list[str]] = []
-        kinds = dict(aggregates)
-        types = {name: _input_type(kinds[name].kind, expression.type) for name, expression in expressions}
-        self._input_types = list(types.values())
-        for place, (name, aggregate) in enumerate(aggregates):
-            of = types.get(name)
-            names = []
-            for number, (combine, merge) in enumerate(AGGREGATES[aggregate.kind].parts):
-                part = f"{_PART}{place}_{number}"
-                names.append(part)
-                kind = _part_type(combine, of)
-                self._parts.append((part, f"{_INPUT}{name}" if of is not None else "", combine, kind))
-                self._merges.append((part, merge))
-            self._parts_of.append(names)
+        named = dict(expressions)
+        parts = [
+            self._parts_for(place, aggregate.kind, named.get(name), named.get(where_name(name)))
+            for place, (name, aggregate) in enumerate(aggregates)
+        ]
+        self._parts_of = [[part.name for part in some] for some in parts]
+        self._parts = [part for some in parts for part in some]
         if keeps_time:
-            self._parts.append((TIME, TIME, "max", pa.int64()))
-            self._merges.append((TIME, "max"))
+            self._parts.append(_Part(TIME, TIME, None, "max", "max", pa.int64()))
+        self._distinct = [part for part in self._parts if part.combine == DISTINCT]
+
+    def _parts_for(self, place: int, kind: str, of: Expression | None, where: Expression | None) -> list[_Part]:
+        is_distinct, is_summed = kind == "count_distinct", kind in {"sum", "avg"}
+        column, taken = "", None if of is None else _input_type(kind, of.type)
+        if taken is not None:
+            # Sums have columns of their own, which are made wider where they might overflow.
+            column = self._inputs.add(of, None if is_distinct else where, taken, is_summed=is_summed)
+        elif where is not None:
+            column, taken = self._inputs.add(None, where, pa.bool_()), pa.bool_()
+        counted = self._inputs.add(where, None, pa.bool_()) if is_distinct and where is not None else None
+        return [
+            _Part(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
+            for number, (combine, merge) in enumerate(AGGREGATES[kind].parts)
+        ]
 
     @property
     def part_fields(self) -> list[pa.Field]:
         """The columns of partial results."""
-        return [pa.field(name, kind) for name, _, _, kind in self._parts]
+        return [pa.field(part.name, part.type) for part in self._parts]
 
     def inputs(self, rows: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
-        """The values to aggregate, one column per expression."""
-        made = evaluated(self._step, self._inputs.apply, rows)
-        columns = [column.cast(kind, safe=False) for column, kind in zip(made.columns, self._input_types, strict=True)]
-        return list(zip(made.schema.names, columns, strict=True))
+        """The values to aggregate, as named columns."""
+        return list(zip(self._inputs.names, self._inputs.columns(rows), strict=True))
 
     def combine(self, table: pa.Table, by: list[str]) -> pa.Table:
         """Partial results of rows: one row per group, in the order groups first occur."""
-        wanted = [((of, combine) if of else ([], "count_all")) for _, of, combine, _ in self._parts]
-        table = _roomy(table, [of for _, of, combine, _ in self._parts if combine == "sum"])
-        made = table.group_by(by, use_threads=False).aggregate(wanted)
-        columns = [made.column(f"{of}_{combine}" if of else "count_all") for _, of, combine, _ in self._parts]
+        plain = [part for part in self._parts if part.combine != DISTINCT]
+        wanted = {part.combined: ((part.of, part.combine) if part.of else ([], "count_all")) for part in plain}
+        table = _roomy(table, sorted({part.of for part in plain if part.combine == "sum"}))
+        made, groups = self._grouped(table, by, list(wanted.values()))
+        lists = self._combined_lists(table, groups, made.num_rows)
+        columns = [lists[part.name] if part.name in lists else made.column(part.combined) for part in self._parts]
         return self._typed(made, by, columns)
+
+    def _combined_lists(self, table: pa.Table, groups: Numbers, count: int) -> dict[str, pa.ChunkedArray]:
+        """Distinct values of rows; aggregates of one column share the work."""
+        made: dict[str, pa.ChunkedArray] = {}
+        for of in dict.fromkeys(part.of for part in self._distinct):
+            same = [part for part in self._distinct if part.of == of]
+            masks = [None if part.where is None else _mask(table.column(part.where)) for part in same]
+            lists = distinct_values(groups, count, table.column(of).combine_chunks(), masks)
+            made |= {part.name: pa.chunked_array([each]) for part, each in zip(same, lists, strict=True)}
+        return made
 
     def merge(self, table: pa.Table, by: list[str], extra: list[tuple[str, str]] | None = None) -> pa.Table:
         """Partial results of partial results; `extra` are further (column, function) to keep."""
         extra = extra or []
-        table = _roomy(table, [part for part, merge in self._merges if merge == "sum"])
-        made = table.group_by(by, use_threads=False).aggregate([*self._merges, *extra])
-        columns = [made.column(f"{part}_{merge}") for part, merge in self._merges]
+        plain = [part for part in self._parts if part.merge != DISTINCT]
+        table = _roomy(table, [part.name for part in plain if part.merge == "sum"])
+        made, groups = self._grouped(table, by, [*((part.name, part.merge) for part in plain), *extra])
+        lists = {
+            part.name: pa.chunked_array(
+                [merged_values(groups, made.num_rows, table.column(part.name).combine_chunks())]
+            )
+            for part in self._distinct
+        }
+        columns = [
+            lists[part.name] if part.name in lists else made.column(f"{part.name}_{part.merge}") for part in self._parts
+        ]
         merged = self._typed(made, by, columns)
         for column, function in extra:
             merged = merged.append_column(column, made.column(f"{column}_{function}"))
         return merged
 
+    def _grouped(self, table: pa.Table, by: list[str], wanted: list[Any]) -> tuple[pa.Table, Numbers]:
+        """Arrow's aggregates, and where distinct values need it the number of each row's group."""
+        if not self._distinct:
+            return table.group_by(by, use_threads=False).aggregate(wanted), np.empty(0, np.int64)
+        table = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+        made = table.group_by(by, use_threads=False).aggregate([*wanted, (_ROW, "list")])
+        return made, group_numbers(made.column(f"{_ROW}_list").combine_chunks())
+
     def _typed(self, made: pa.Table, by: list[str], columns: list[pa.ChunkedArray]) -> pa.Table:
         try:
-            parts = [column.cast(kind) for column, (_, _, _, kind) in zip(columns, self._parts, strict=True)]
+            parts = [column.cast(part.type) for column, part in zip(columns, self._parts, strict=True)]
         except pa.ArrowInvalid as problem:
             raise _overflow(self._step, str(problem)) from problem
-        names = by + [name for name, _, _, _ in self._parts]
+        names = by + [part.name for part in self._parts]
         return pa.table([*(made.column(key) for key in by), *parts], names=names)
 
     def results(self, table: pa.Table) -> list[pa.ChunkedArray]:
@@ -137,7 +188,13 @@ def _roomy(table: pa.Table, summed: list[str]) -> pa.Table:
     return table
 
 
+def _mask(column: pa.ChunkedArray) -> Mask:
+    return np.asarray(pc.fill_null(column, pa.scalar(value=False)).combine_chunks())
+
+
 def _part_type(combine: str, of: pa.DataType | None) -> pa.DataType:
+    if combine == DISTINCT:
+        return pa.list_(of)
     if combine == "count" or of is None:
         return pa.int64()
     return AGGREGATES[combine].gives(of)
@@ -145,7 +202,7 @@ def _part_type(combine: str, of: pa.DataType | None) -> pa.DataType:
 
 def _result(parts: list[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
     if len(parts) == 1:
-        return parts[0].cast(kind)
+        return (pc.list_value_length(parts[0]) if pa.types.is_list(parts[0].type) else parts[0]).cast(kind)
     total, count = parts
     if pa.types.is_decimal(kind):
         values = [decimal_mean(s, n, kind.scale) for s, n in zip(total.to_pylist(), count.to_pylist(), strict=True)]
@@ -178,8 +235,12 @@ _ADD: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+_EMPTY: dict[str, Callable[[], Any]] = {"count": int, "count_distinct": set, "avg": lambda: [None, 0]}
+"""Other aggregates begin with nothing."""
+
+
 class ValueAccumulators:
-    """The same aggregates for one key at a time; a state is a list with one item per aggregate."""
+    """The same aggregates for one key at a time; a state is a list with one item per aggregate, changed in place."""
 
     def __init__(
         self,
@@ -190,25 +251,31 @@ class ValueAccumulators:
         step: str,
     ) -> None:
         self._step = step
-        names = [name for name, _ in expressions]
-        self.projection = Projection(list(expressions)) if expressions else None
+        self._inputs = AggregateInputs(_INPUT, step)
+        named = dict(expressions)
         self._plan = [
-            (aggregate.kind, names.index(name) if name in names else None, field.type)
+            (aggregate.kind, self._place(named.get(name), named.get(where_name(name))), field.type)
             for (name, aggregate), field in zip(aggregates, outputs, strict=True)
         ]
         types = {name: expression.type for name, expression in expressions}
         self.state_types = [_state_type(aggregate.kind, types.get(name)) for name, aggregate in aggregates]
 
+    def _place(self, of: Expression | None, where: Expression | None) -> int | None:
+        """Which of a row's values an aggregate takes; `None` where it counts every row."""
+        if of is None and where is None:
+            return None
+        name = self._inputs.add(of, where, pa.bool_() if of is None else of.type)
+        return self._inputs.names.index(name)
+
     def inputs(self, rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
-        """The values of each row, in the order of the expressions."""
-        if self.projection is None:
+        """The values that the aggregates take of each row."""
+        if not self._inputs.names:
             return [()] * rows.num_rows
-        made = evaluated(self._step, self.projection.apply, rows)
-        return list(zip(*(column.to_pylist() for column in made.columns), strict=True))
+        return list(zip(*(column.to_pylist() for column in self._inputs.columns(rows)), strict=True))
 
     def empty(self) -> list[Any]:
         """The state before any row."""
-        return [0 if kind == "count" else [None, 0] if kind == "avg" else None for kind, _, _ in self._plan]
+        return [_EMPTY[kind]() if kind in _EMPTY else None for kind, _, _ in self._plan]
 
     def add(self, state: list[Any], values: tuple[Any, ...]) -> None:
         """Add one row's values."""
@@ -218,6 +285,9 @@ class ValueAccumulators:
                 continue
             if kind == "count":
                 state[place] += 1
+            elif kind == "count_distinct":
+                # Null stands for NaN, which does not equal itself.
+                state[place].add(value if value == value else None)  # noqa: PLR0124
             elif kind == "avg":
                 total, count = state[place]
                 value = value if type(value) is decimal.Decimal else float(value)
@@ -231,6 +301,8 @@ class ValueAccumulators:
             mine, theirs = state[place], other[place]
             if kind == "count":
                 state[place] = mine + theirs
+            elif kind == "count_distinct":
+                mine |= theirs
             elif kind == "avg":
                 totals = [total for total in (mine[0], theirs[0]) if total is not None]
                 state[place] = [functools.reduce(_plus, totals) if totals else None, mine[1] + theirs[1]]
@@ -246,7 +318,8 @@ class ValueAccumulators:
     def results(self, state: list[Any]) -> list[Any]:
         """The output values."""
         return [
-            _mean(held, out) if kind == "avg" else held for held, (kind, _, out) in zip(state, self._plan, strict=True)
+            _mean(held, out) if kind == "avg" else len(held) if kind == "count_distinct" else held
+            for held, (kind, _, out) in zip(state, self._plan, strict=True)
         ]
 
 
@@ -260,6 +333,8 @@ def _mean(held: list[Any], kind: pa.DataType) -> Any:
 def _state_type(kind: str, of: pa.DataType | None) -> Any:
     if kind == "count" or of is None:
         return int
+    if kind == "count_distinct":
+        return set_of(python_type(of))
     if kind == "avg":
         return tuple_of(python_type(AGGREGATES["sum"].gives(_input_type(kind, of))), int)
     return python_type(AGGREGATES[kind].gives(of))

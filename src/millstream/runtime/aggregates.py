@@ -13,6 +13,7 @@ from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.stored import key_columns
 
 _NEW = HIDDEN + "new"
 _EMIT_ROWS = 131_072
@@ -28,6 +29,11 @@ def accumulators_of(node: StreamNode) -> Accumulators:
     return Accumulators(aggregates, node.expressions, outputs, step=node.id, keeps_time=keeps_time)
 
 
+def aggregate_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
+    """What is stored: a row per key."""
+    return pa.schema([*key_columns(node), *accumulators.part_fields])
+
+
 class AggregateOperator:
     """Keeps partial results per key; its sender has combined the rows already."""
 
@@ -36,14 +42,13 @@ class AggregateOperator:
         assert node.input_schema is not None
         self._node, self._operation = node, node.operation
         self._accumulators = accumulators_of(node)
-        key_fields = [pa.field(key, node.input_schema[key].type) for key in node.keys]
-        self._stored = pa.schema(key_fields + self._accumulators.part_fields)
+        self._stored = aggregate_columns(node, self._accumulators)
         self._key_groups, self._page_bytes = key_groups, page_bytes
 
     def run(self, turn: Turn) -> Due:
         """Merge what came with what is stored, emit, store."""
         pages = ColumnPages(
-            StepPages(turn.store, self._node.id),
+            StepPages(turn.store, self._node.uid),
             self._stored,
             self._node.keys,
             key_groups=self._key_groups,

@@ -11,13 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
+from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
+from millstream.runtime.async_map import answers
 from millstream.runtime.batch import Batch, event_times, joined
 from millstream.runtime.codecs import batch_to_rows, rows_to_batch
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.expressions import Predicate, Projection
+from millstream.runtime.lookup import LookupJoin
 from millstream.runtime.policy import BadRecords, failure
 
 Stage = Callable[[Batch, "Hands"], Iterable[Batch]]
@@ -80,6 +83,10 @@ def _stage(node: StreamNode) -> Stage:
             return _batches_stage(node.id, operation)
         case Union():
             return _pass_stage(node.id)
+        case Lookup():
+            return _lookup_stage(node)
+        case AsyncMap():
+            return _async_stage(node, operation)
         case _:
             msg = f"a {operation.kind} node cannot stand inside a chain"
             raise AssertionError(msg)
@@ -116,6 +123,43 @@ def _project_stage(step: str, projection: Projection) -> Stage:
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
         _passed(hands.count(step), batch.num_rows)
         return (Batch(evaluated(step, projection.apply, batch.rows), batch.times),)
+
+    return stage
+
+
+def _lookup_stage(node: StreamNode) -> Stage:
+    lookup = LookupJoin(node)
+
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        made, missing = lookup.join(batch, hands.now)
+        counts = hands.count(node.id)
+        filtered = missing if isinstance(node.operation, Lookup) and node.operation.how == "inner" else 0
+        counts.rows_in += batch.num_rows
+        counts.passed += batch.num_rows - filtered
+        counts.filtered += filtered
+        counts.rows_out += made.num_rows
+        return (made,) if made.num_rows else ()
+
+    return stage
+
+
+def _async_stage(node: StreamNode, operation: AsyncMap) -> Stage:
+    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+        counts, bad = hands.count(node.id), hands.bad_records(node.id, operation.on_error)
+        rows = batch_to_rows(batch.rows)
+        counts.rows_in += len(rows)
+        found = answers(operation, rows)
+        for answer in found:
+            if answer.problem is not None:
+                bad.refuse(rows[answer.place], answer.problem)
+        given = [answer for answer in found if answer.problem is None]
+        kept, values = to_batch([answer.row for answer in given], node.outputs["main"], bad.refuse)
+        counts.passed += values.num_rows
+        counts.rows_out += values.num_rows
+        places = np.array([answer.place for answer in given], np.int64)
+        places = places if kept is None else places[kept]
+        times = None if batch.times is None else batch.times.take(pa.array(places))
+        return (Batch(values, times),) if values.num_rows else ()
 
     return stage
 

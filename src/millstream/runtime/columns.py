@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
@@ -89,21 +90,22 @@ class ColumnPages:
 
         Rows of one key stay together, so the largest key of a page does not count: dividing would not make it smaller.
         """
-        rows = max(1, self._limit * table.num_rows // max(1, table.nbytes))
+        weights = _row_bytes(table)
         groups, pages = self._places(table)
-        packed = groups << np.int64(32) | pages
-        numbers, sizes = np.unique(packed, return_counts=True)
-        if sizes.max() <= rows:
+        numbers, page = np.unique(groups << np.int64(32) | pages, return_inverse=True)
+        sizes = np.bincount(page, weights)
+        if sizes.max() <= self._limit:
             return {}
-        _, firsts, of_key = np.unique(self._hashes(table), return_index=True, return_counts=True)
-        page_of_key = np.searchsorted(numbers, packed[firsts])
-        largest = np.zeros(len(numbers), np.int64)
-        np.maximum.at(largest, page_of_key, of_key)
+        _, firsts, key = np.unique(self._hashes(table), return_index=True, return_inverse=True)
+        page_of_key = page[firsts]
+        largest = np.zeros(len(numbers))
+        np.maximum.at(largest, page_of_key, np.bincount(key, weights))
         has_many_keys = np.bincount(page_of_key, minlength=len(numbers)) > 2
         grown: dict[int, int] = {}
-        for place in np.flatnonzero(has_many_keys & (sizes > rows) & (sizes - largest > rows // 2)).tolist():
-            group, rest = int(numbers[place]) >> 32, int(sizes[place] - largest[place])
-            grown[group] = max(grown.get(group, 0), 2 << (rest // (2 * rows)).bit_length())
+        rest = sizes - largest
+        for place in np.flatnonzero(has_many_keys & (sizes > self._limit) & (rest > self._limit / 2)).tolist():
+            group, times = int(numbers[place]) >> 32, int(rest[place]) // (2 * self._limit)
+            grown[group] = max(grown.get(group, 0), 2 << times.bit_length())
         return grown
 
     def _places(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -116,6 +118,17 @@ class ColumnPages:
 
     def _hashes(self, table: pa.Table) -> Hashes:
         return stable_hash([table.column(key) for key in self._keys])
+
+
+def _row_bytes(table: pa.Table) -> npt.NDArray[np.float64]:
+    """About how large each row is: lists by their length, other columns by their mean."""
+    lists = [column for column in table.columns if pa.types.is_list(column.type)]
+    held = sum(column.nbytes for column in lists)
+    sizes = np.full(table.num_rows, (table.nbytes - held) / max(1, table.num_rows))
+    for column in lists:
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0).combine_chunks())
+        sizes += lengths * (column.nbytes / max(1, int(lengths.sum())))
+    return sizes
 
 
 def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -63,6 +63,8 @@ class SourceContext:
     schema: Schema
     log_dir: Path | None
     parallelism: int
+    token: int = 1
+    """Fencing token of the run: rises with every owner. What two owners might write at once bears it in its name."""
 
 
 class SplitEnumerator(Protocol):
@@ -113,6 +115,8 @@ class SinkTask:
     """Unique in the epoch and equal on replay, such as `0-3` (level and subtask)."""
     attempt: str
     """Differs for every attempt; belongs in staging names only."""
+    token: int = 1
+    """Fencing token of the run that writes."""
 
 
 class SinkWriter(Protocol):
@@ -139,17 +143,48 @@ class SinkContext:
     lineage: str
     step: str
     schema: Schema
+    token: int = 1
+    """Fencing token of the run: `publish` is refused once a higher one fenced the sink."""
+    is_direct: bool = False
+    """Whether the tasks write rows where readers see them at once, so that there is nothing to publish."""
+
+
+NewerOutput = Literal["refuse", "keep", "truncate"]
+"""What becomes of output beyond the point a new lineage starts from."""
 
 
 class SinkCommitter(Protocol):
-    """Publishes on the driver. Opened as `committer(options, context)`."""
+    """Publishes on the driver. Opened as `committer(options, context)`.
+
+    On start come `fence`, then `succeed` if the lineage is a new one, then `publish` of what is durable, then `recover`.
+    """
+
+    def fence(self) -> None:
+        """Refuse every earlier owner of this (job, lineage, step) from now on; `Fenced` if a later one was here."""
+        ...
+
+    def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
+        """Raise when there is output of this job and step beyond the history; changes nothing."""
+        ...
+
+    def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
+        """Take over from earlier lineages of this job and step. `history` gives the last epoch of each that counts.
+
+        No other lineage may publish any more. Output beyond the history is refused with an error (`refuse`), left (`keep`)
+        or removed (`truncate`). Repeating the call changes nothing. The token is checked in the same step: a call that
+        comes late raises `Fenced` and closes nothing.
+        """
+        ...
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """Turn the epoch's commit messages into a transaction, a JSON value that goes into the manifest."""
         ...
 
     def publish(self, epoch: Epoch, transaction: Any) -> None:
-        """Make the epoch visible, all of it or nothing. Repeating it changes nothing; other content must raise."""
+        """Make the epoch visible, all of it or nothing, in one step that also checks the token.
+
+        Repeating it changes nothing, also after a lost reply; other content must raise, a raised fence raises `Fenced`.
+        """
         ...
 
     def discard(self, messages: Sequence[Any]) -> None:
@@ -157,7 +192,10 @@ class SinkCommitter(Protocol):
         ...
 
     def recover(self, durable: Epoch | None) -> None:
-        """On start, once `durable` is published: drop what was staged and will never be published."""
+        """On start, once `durable` is published: drop what was staged and will never be published.
+
+        The token is checked in the same step: to a late owner the work of its successor would look like leftovers.
+        """
         ...
 
     def close(self) -> None:

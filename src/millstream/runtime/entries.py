@@ -6,6 +6,7 @@ slots chosen by the operator, followed by the key's event-time and processing-ti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ import pyarrow as pa
 from millstream.errors import StepFailed
 from millstream.model.schema import Schema
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
-from millstream.runtime.pages import NEVER, Due, PageId, StepPages
+from millstream.runtime.pages import NEVER, Due, EntryPage, PageId, StepPages
 from millstream.runtime.python_types import row_type, tuple_of
 
 Key = tuple[Any, ...]
@@ -45,19 +46,6 @@ class Entry:
         return Due(min(self.event_timers, default=NEVER), min(self.processing_timers, default=NEVER), self.expiry)
 
 
-class _Page(msgspec.Struct, array_like=True):
-    entries: dict[bytes, msgspec.Raw] = {}
-    due: dict[bytes, Due] = {}
-
-    def first_due(self) -> Due:
-        dues = self.due.values()
-        return Due(
-            min((due.event for due in dues), default=NEVER),
-            min((due.processing for due in dues), default=NEVER),
-            min((due.expiry for due in dues), default=NEVER),
-        )
-
-
 class Entries:
     """The entries of one keyed step in one subtask, for the length of one epoch."""
 
@@ -67,9 +55,11 @@ class Entries:
         stored = tuple_of(*(slot | None for slot in slots), list[int], list[int], int)
         self._entry_decoder = msgspec.msgpack.Decoder(stored)
         self._key_decoder = msgspec.msgpack.Decoder(row_type(keys))
-        self._page_decoder = msgspec.msgpack.Decoder(_Page)
+        self._page_decoder = msgspec.msgpack.Decoder(EntryPage)
         self._encoder = msgspec.msgpack.Encoder()
-        self._loaded: dict[PageId, _Page] = {}
+        self.event_expiry: Callable[[list[Any]], int] | None = None
+        """Gives the event time at which the first of an entry's slots expires; set where slots expire by event time."""
+        self._loaded: dict[PageId, EntryPage] = {}
         self._live: dict[PageId, dict[bytes, Entry]] = {}
 
     def places(self, columns: list[pa.Array]) -> list[PageId]:
@@ -102,10 +92,10 @@ class Entries:
         entry.expiry = expiry
         return entry
 
-    def _load(self, page: PageId) -> _Page:
+    def _load(self, page: PageId) -> EntryPage:
         if page not in self._loaded:
             content = self._pages.read(page)
-            self._loaded[page] = _Page({}, {}) if content is None else self._page_decoder.decode(content)
+            self._loaded[page] = EntryPage({}, {}) if content is None else self._page_decoder.decode(content)
         return self._loaded[page]
 
     def due(self, *, event: int, processing: int) -> list[Entry]:
@@ -115,9 +105,15 @@ class Entries:
         for page in sorted(known | set(self._live)):
             live = self._live.get(page, {})
             stored = [k for k, due in self._load(page).due.items() if k not in live and _is_due(due, event, processing)]
-            fresh = [k for k, entry in live.items() if _is_due(entry.due, event, processing)]
+            fresh = [k for k, entry in live.items() if _is_due(self._due(entry), event, processing)]
             found += [self._entry(encoded, page) for encoded in stored + fresh]
         return found
+
+    def _due(self, entry: Entry) -> Due:
+        due = entry.due
+        if self.event_expiry is None:
+            return due
+        return Due(min(due.event, self.event_expiry(entry.slots)), due.processing, due.expiry)
 
     def flush(self) -> Due:
         """Write the pages with changed entries and divide those that grew too large; returns the first due times."""
@@ -134,15 +130,16 @@ class Entries:
         self._loaded, self._live = {}, {}
         return self._pages.flush()
 
-    def _merge(self, content: _Page, changed: dict[bytes, Entry]) -> None:
+    def _merge(self, content: EntryPage, changed: dict[bytes, Entry]) -> None:
         for encoded, entry in changed.items():
             content.due.pop(encoded, None)
             if entry.is_empty:
                 content.entries.pop(encoded, None)
                 continue
             content.entries[encoded] = self._encoded(entry)
-            if entry.due != _NEVER:
-                content.due[encoded] = entry.due
+            due = self._due(entry)
+            if due != _NEVER:
+                content.due[encoded] = due
 
     def _encoded(self, entry: Entry) -> msgspec.Raw:
         """An entry as bytes; content of another type than declared would poison every later epoch, so it ends this one."""
@@ -161,7 +158,7 @@ class Entries:
             ) from problem
         return raw
 
-    def _write(self, page: PageId, content: _Page) -> int:
+    def _write(self, page: PageId, content: EntryPage) -> int:
         if not content.entries:
             self._pages.write(page, None, _NEVER)
             return 0
@@ -169,13 +166,13 @@ class Entries:
         self._pages.write(page, encoded, content.first_due())
         return len(encoded)
 
-    def _is_grown(self, content: _Page, size: int) -> bool:
+    def _is_grown(self, content: EntryPage, size: int) -> bool:
         """Whether dividing the page helps: a large entry stays as large as it is on a page of its own."""
         return size > self._limit and size - max(map(_length, content.entries.values())) > self._limit // 2
 
     def _divide(self, group: int) -> None:
         """Double the pages of a key group until the largest fits or there are as many pages as entries."""
-        whole = _Page({}, {})
+        whole = EntryPage({}, {})
         old = [PageId(group, number) for number in range(self._pages.division(group))]
         for part in map(self._load, old):
             whole.entries.update(part.entries)
@@ -193,10 +190,10 @@ class Entries:
         if grown:
             self._divide(group)
 
-    def _parts(self, whole: _Page, pages: int) -> dict[int, _Page]:
+    def _parts(self, whole: EntryPage, pages: int) -> dict[int, EntryPage]:
         hashes = self._hashes_of(list(whole.entries))
         numbers = page_of(hashes, np.full(len(hashes), pages, np.int64)).tolist()
-        parts: dict[int, _Page] = {number: _Page({}, {}) for number in range(pages)}
+        parts: dict[int, EntryPage] = {number: EntryPage({}, {}) for number in range(pages)}
         for (encoded, raw), number in zip(whole.entries.items(), numbers, strict=True):
             parts[number].entries[encoded] = raw
             if encoded in whole.due:

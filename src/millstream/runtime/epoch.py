@@ -11,6 +11,16 @@ import msgspec
 from millstream.model.time import MAX_TIME, MIN_TIME
 
 
+class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Export the state of this epoch."""
+
+    id: str
+    path: str
+    """The savepoint's own directory."""
+    ends: bool = False
+    """Whether the run ends behind it."""
+
+
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One epoch: how far each source is read, its clock and its watermarks.
 
@@ -29,6 +39,9 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Sources that will give nothing more."""
     terminal: bool = False
     """The last epoch: no rows, watermarks at the end of time."""
+    follows: str = ""
+    """Digest of the plan before: epochs form a chain."""
+    savepoint: SavepointRequest | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as the JSON value Spark logs."""

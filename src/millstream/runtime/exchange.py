@@ -123,6 +123,18 @@ class RowSender:
             self._outbox.add(slot, self._target.level, self._target.port, phase, batch_to_ipc(part.with_time_column()))
 
 
+class BroadcastSender(RowSender):
+    """Sends every row to every subtask; a payload is encoded once."""
+
+    def __init__(self, target: Target, outbox: Outbox, payload_bytes: int) -> None:
+        super().__init__(target, outbox, lambda _: 0, payload_bytes)
+
+    def _pack(self, batch: Batch, phase: int) -> None:
+        body = batch_to_ipc(batch.with_time_column())
+        for slot in range(self._target.parallelism):
+            self._outbox.add(slot, self._target.level, self._target.port, phase, body)
+
+
 def split_by(batch: Batch, slots: npt.NDArray[np.int64] | int, parallelism: int) -> Iterator[tuple[int, Batch]]:
     """The rows of each subtask, in their order; subtasks without rows are left out."""
     if isinstance(slots, int):

@@ -40,6 +40,10 @@ class Turn(NamedTuple):
     store: PageStore
     emit: Emit
     hands: Hands
+    other_before: list[pa.Table] = []
+    """As `before`, of the second input of a step that takes two."""
+    other_after: list[pa.Table] = []
+    subtask: int = 0
 
 
 class KeyedOperator(Protocol):
@@ -59,6 +63,16 @@ class KeyRun(NamedTuple):
 
 def group_by_key(table: pa.Table, keys: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], list[KeyRun]]:
     """An order that puts rows of one key side by side (keeping their order), and where each key's rows lie."""
+    codes, bound = key_codes(table, keys)
+    order = stable_order(codes, bound)
+    ordered = codes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
+    ends = np.r_[starts[1:], len(ordered)]
+    return order, list(map(KeyRun, starts.tolist(), ends.tolist()))
+
+
+def key_codes(table: pa.Table, keys: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], int]:
+    """A number for each row, equal for rows of one key and only for those, and a bound above all of them."""
     codes, bound = np.zeros(table.num_rows, np.int64), 1
     for key in keys:
         encoded = pc.dictionary_encode(table.column(key).combine_chunks(), null_encoding="encode")
@@ -68,11 +82,7 @@ def group_by_key(table: pa.Table, keys: tuple[str, ...]) -> tuple[npt.NDArray[np
             bound = table.num_rows
         codes = codes * len(encoded.dictionary) + indices
         bound *= len(encoded.dictionary)
-    order = stable_order(codes, bound)
-    ordered = codes[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
-    ends = np.r_[starts[1:], len(ordered)]
-    return order, list(map(KeyRun, starts.tolist(), ends.tolist()))
+    return codes, bound
 
 
 class RowOutput:

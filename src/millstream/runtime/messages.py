@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.checkpoint.page_file import PageFile
 from millstream.runtime.counts import Counts
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.pages import NEVER
@@ -26,6 +27,17 @@ class TaskReport(msgspec.Struct, kw_only=True):
     event_due: dict[str, int] = {}
     """Per keyed step: the first event time at which it has something to do."""
     processing_due: int = NEVER
+    savepoint: dict[str, PageFile] = {}
+    """Per keyed step, by uid: the file its state was exported to."""
+
+
+class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom a task works."""
+
+    lineage: str
+    token: int = 1
+    restore: str = ""
+    """In the first epoch of a lineage: the savepoint whose state the subtasks load."""
 
 
 class TaskInput(msgspec.Struct, kw_only=True):
@@ -35,11 +47,11 @@ class TaskInput(msgspec.Struct, kw_only=True):
     tasks: int
     plan: EpochPlan
     splits: list[tuple[str, str, Any]]
-    lineage: str
+    run: RunIdentity
 
 
 class PlanCell(msgspec.Struct, frozen=True):
     """The body of the cell that tells a subtask its epoch."""
 
     plan: EpochPlan
-    lineage: str
+    run: RunIdentity

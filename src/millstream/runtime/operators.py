@@ -5,40 +5,101 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import KeyedAggregate, Process, Reduce, Window
+from millstream.graph.join import JOINS, Join, TemporalJoin, WindowJoin
+from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.aggregates import AggregateOperator, accumulators_of
+from millstream.runtime.aggregates import AggregateOperator, accumulators_of, aggregate_columns
 from millstream.runtime.batch import Batch
+from millstream.runtime.broadcast import BroadcastOperator, broadcast_stores
+from millstream.runtime.co_process import CoProcessOperator
 from millstream.runtime.combine import Binner, bins_of
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import BEFORE, Sender
+from millstream.runtime.first_rows import FirstRowOperator, seen_stores
+from millstream.runtime.joins.sides import join_stores
+from millstream.runtime.joins.streams import JoinOperator
+from millstream.runtime.joins.temporal import TemporalJoinOperator
+from millstream.runtime.joins.windows import WindowJoinOperator
 from millstream.runtime.keyed import KeyedOperator
+from millstream.runtime.patterns.operator import PatternOperator, pattern_slots
 from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
-from millstream.runtime.reduce import AggregateFold, ReduceFold, RunningOperator
-from millstream.runtime.row_windows import RowWindowOperator
-from millstream.runtime.windows import WindowAggregateOperator
+from millstream.runtime.rank import RankOperator, ranked_columns
+from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
+from millstream.runtime.row_windows import Contents, RowWindowOperator
+from millstream.runtime.stored import Store, Stored, process_slots
+from millstream.runtime.windows import WindowAggregateOperator, window_columns
 
-__all__ = ["accumulators_of", "combines", "keyed_operator", "window_binner"]
+__all__ = ["accumulators_of", "combines", "keyed_operator", "stores_of", "window_binner"]
 
 
-def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> KeyedOperator:
+def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> KeyedOperator:  # noqa: PLR0912
     """The operator of a keyed node."""
     operation = node.operation
     match operation:
-        case KeyedAggregate(emit="row"):
-            return RunningOperator(node, AggregateFold(node), key_groups=key_groups, page_bytes=page_bytes)
+        case KeyedAggregate(emit="row") | Reduce():
+            return RunningOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case KeyedAggregate():
             return AggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
-        case Reduce():
-            return RunningOperator(node, ReduceFold(node), key_groups=key_groups, page_bytes=page_bytes)
         case Process():
             return ProcessOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case CoProcess() if node.inputs[1].partition == "broadcast":
+            return BroadcastOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case CoProcess():
+            return CoProcessOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Join():
+            return JoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Deduplicate(is_first_come=True):
+            return FirstRowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case TopN() | Deduplicate():
+            return RankOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case TemporalJoin():
+            return TemporalJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case WindowJoin():
+            return WindowJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window() if combines(node):
             return WindowAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window():
             return RowWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Pattern():
+            return PatternOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case _:
+            msg = f"{operation.kind} is not a keyed operation"
+            raise AssertionError(msg)
+
+
+def stores_of(node: StreamNode) -> tuple[Store, ...]:
+    """Everything that the operator of a keyed node keeps."""
+    if isinstance(node.operation, JOINS):
+        return join_stores(node)
+    if isinstance(node.operation, Deduplicate) and node.operation.is_first_come:
+        return seen_stores(node)
+    if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
+        return broadcast_stores(node)
+    assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
+    return (Store(uid=node.uid, content=stored_by(node), keys=node.input_schema.select(node.keys)),)
+
+
+def stored_by(node: StreamNode) -> Stored:
+    """What the operator of a keyed node stores: the slots of its entries, or the columns of its rows."""
+    operation = node.operation
+    match operation:
+        case KeyedAggregate(emit="row") | Reduce():
+            return running_slots(fold_of(node))
+        case KeyedAggregate():
+            return aggregate_columns(node, accumulators_of(node))
+        case Process() | CoProcess():
+            return process_slots(operation)
+        case TopN() | Deduplicate():
+            return ranked_columns(node)
+        case Window() if combines(node):
+            return window_columns(node, accumulators_of(node))
+        case Window():
+            return Contents(node).slots
+        case Pattern():
+            return pattern_slots(node)
         case _:
             msg = f"{operation.kind} is not a keyed operation"
             raise AssertionError(msg)

@@ -49,6 +49,30 @@ class Due(msgspec.Struct, frozen=True, array_like=True):
     expiry: int = NEVER
 
 
+class EntryPage(msgspec.Struct, array_like=True):
+    """The content of a page of entries: encoded entries by encoded key, and the due times of those keys that have any."""
+
+    entries: dict[bytes, msgspec.Raw]
+    due: dict[bytes, Due]
+
+    def first_due(self) -> Due:
+        """When the first of its keys is due."""
+        dues = self.due.values()
+        return Due(
+            min((due.event for due in dues), default=NEVER),
+            min((due.processing for due in dues), default=NEVER),
+            min((due.expiry for due in dues), default=NEVER),
+        )
+
+
+def entry_count(content: bytes) -> int:
+    """How many entries a page of entries holds, from the header of its map: nothing is decoded."""
+    kind = content[1]
+    if kind & 0xF0 == 0x80:
+        return kind & 0x0F
+    return int.from_bytes(content[2 : 4 if kind == 0xDE else 6], "big")
+
+
 class Group(msgspec.Struct, array_like=True):
     """A key group: its number of pages (a power of two) and those that hold something."""
 
@@ -125,6 +149,17 @@ class StepPages:
         """Divide a key group anew; the caller has removed its pages and writes them again."""
         self._groups[group] = Group(pages=pages, due={})
         self._is_changed = True
+
+    def restore(self, page: PageId, content: bytes, due: Due, *, division: int) -> None:
+        """Write a page that was taken from a key group divided into so many pages."""
+        if self.division(page.group) != division:
+            self.divide(page.group, division)
+        self.write(page, content, due)
+
+    def clear(self) -> None:
+        """Remove every page."""
+        for page, _ in list(self):
+            self.write(page, None, Due())
 
     def flush(self) -> Due:
         """Write the directory if it changed; returns when the first page is due."""

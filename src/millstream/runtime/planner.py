@@ -6,6 +6,7 @@ that Spark logs, so it is taken once; a replayed epoch is not decided again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,8 +16,8 @@ from millstream.graph.step import EventTime, Source
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.connector import Advance, Split, SplitEnumerator
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.messages import TaskInput, TaskReport
+from millstream.runtime.epoch import EpochPlan, SavepointRequest
+from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 
 Clock = Callable[[], int]
 
@@ -31,6 +32,18 @@ class PlannerState(msgspec.Struct, kw_only=True):
     """Per keyed step and task: when it next has something to do."""
     processing_due: dict[str, int] = {}
     """Per task: when its next processing-time timer is due."""
+
+
+class Rest:
+    """A pause that has begun."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pause has passed."""
+        return time.monotonic() >= self._until
 
 
 class _TimeStep(msgspec.Struct, frozen=True):
@@ -55,10 +68,32 @@ class Planner:
         self._event_time_of = _event_time_of(deployment)
         self.state = state or PlannerState(started=clock())
         self.lag: dict[str, int] = {}
+        self._origin: EpochPlan | None = None
         self._is_draining = False
+        self._is_held = False
+        self._wanted: SavepointRequest | None = None
+        self._rested = Rest(0.0)
+
+    @property
+    def at_source(self) -> set[str]:
+        """The event-time steps that see the partitions of sources themselves."""
+        return {step for step, time_step in self._time_steps.items() if time_step.is_at_source}
+
+    def start_from(self, restored: EpochPlan) -> None:
+        """A lineage that continues where a savepoint ended; sources it does not know start at their beginning."""
+        positions = {name: restored.sources.get(name, source.initial()) for name, source in self._sources.items()}
+        self._origin = EpochPlan(
+            epoch=-1,
+            now=restored.now,
+            sources=positions,
+            watermarks={step: mark for step, mark in restored.watermarks.items() if step in self._time_steps},
+            finished=[name for name in restored.finished if name in self._sources and not restored.terminal],
+        )
 
     def initial(self) -> EpochPlan:
         """What stands before the first epoch."""
+        if self._origin is not None:
+            return self._origin
         positions = {name: source.initial() for name, source in self._sources.items()}
         return EpochPlan(epoch=-1, now=self.state.started, sources=positions)
 
@@ -66,26 +101,69 @@ class Planner:
         """Read nothing more; the next epoch is the last."""
         self._is_draining = True
 
+    def hold(self) -> None:
+        """Plan nothing more."""
+        self._is_held = True
+
+    def export(self, savepoint: SavepointRequest) -> None:
+        """The next epoch exports its state, whether or not there are rows; one that ends the run reads nothing new."""
+        self._wanted = savepoint
+
+    def rest(self, seconds: float) -> None:
+        """An epoch is finished: plan the next one no sooner than that, unless someone waits for it."""
+        self._rested = Rest(seconds)
+
     def next(self, last: EpochPlan) -> EpochPlan:
         """The next epoch, or `last` itself when nothing is due."""
-        if last.terminal:
+        if last.terminal or self._is_held:
             return last
-        advances = {
-            name: source.advance(last.sources[name], self._credit[name]) for name, source in self._sources.items()
-        }
+        if self._wanted is not None:
+            return self._exporting(last, self._wanted)
+        if not self._is_draining and not self._rested.is_over:
+            return last
+        advances = self._advances(last)
         self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
         plan = self._plan(last, advances)
         if self._is_draining:
             return self._terminal(last, plan.now)
-        if plan.sources != last.sources or self._is_due(plan):
+        is_restored = last.epoch == -1 and self._origin is not None
+        if plan.sources != last.sources or self._is_due(plan) or is_restored:
             return plan
         return self._terminal(last, plan.now) if len(plan.finished) == len(self._sources) else last
+
+    def _exporting(self, last: EpochPlan, savepoint: SavepointRequest) -> EpochPlan:
+        """An epoch that exports its state."""
+        self._wanted, self._is_held = None, savepoint.ends
+        if savepoint.ends:
+            now = max(self._clock(), last.now)
+            return EpochPlan(
+                epoch=last.epoch + 1,
+                now=now,
+                sources=last.sources,
+                watermarks=last.watermarks,
+                previous=last.watermarks,
+                finished=last.finished,
+                follows=last.digest,
+                savepoint=savepoint,
+            )
+        return msgspec.structs.replace(self._plan(last, self._advances(last)), savepoint=savepoint)
+
+    def _advances(self, last: EpochPlan) -> dict[str, Advance]:
+        return {
+            name: source.advance(self._position(last, name), self._credit[name])
+            for name, source in self._sources.items()
+        }
+
+    def _position(self, plan: EpochPlan, source: str) -> Any:
+        """Where a plan leaves a source; one the job did not have then stands at its beginning."""
+        found = plan.sources.get(source)
+        return self._sources[source].initial() if found is None else found
 
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance]) -> EpochPlan:
         scripted = [advance.now for advance in advances.values() if advance.now is not None]
         now = max(scripted) if scripted else max(self._clock(), last.now)
-        positions = {n: last.sources[n] if n in last.finished else a.position for n, a in advances.items()}
-        finished = sorted({*last.finished, *(name for name, advance in advances.items() if advance.finished)})
+        positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
+        finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
         return EpochPlan(
             epoch=last.epoch + 1,
             now=now,
@@ -93,6 +171,7 @@ class Planner:
             watermarks={step: self._watermark(step, last, advances, now) for step in self._time_steps},
             previous=last.watermarks,
             finished=finished,
+            follows=last.digest,
         )
 
     def _terminal(self, last: EpochPlan, now: int) -> EpochPlan:
@@ -104,6 +183,7 @@ class Planner:
             previous=last.watermarks,
             finished=sorted(self._sources),
             terminal=True,
+            follows=last.digest,
         )
 
     def _watermark(self, step: str, last: EpochPlan, advances: Mapping[str, Advance], now: int) -> int:
@@ -163,13 +243,13 @@ class Planner:
             if report.level:
                 self.state.processing_due[task] = report.processing_due
 
-    def tasks(self, start: EpochPlan, end: EpochPlan, lineage: str) -> list[TaskInput]:
+    def tasks(self, start: EpochPlan, end: EpochPlan, run: RunIdentity) -> list[TaskInput]:
         """The level-0 tasks of an epoch: its splits in order, spread evenly; always at least one task."""
         splits = [
             (name, split)
             for name, source in sorted(self._sources.items())
-            if end.sources[name] != start.sources[name]
-            for split in source.splits(start.sources[name], end.sources[name])
+            if name in end.sources and end.sources[name] != self._position(start, name)
+            for split in source.splits(self._position(start, name), end.sources[name])
         ]
         shares = spread(splits, self._deployment.plan.parallelism)
         return [
@@ -178,20 +258,10 @@ class Planner:
                 tasks=len(shares),
                 plan=end,
                 splits=[(name, split.partition, split.body) for name, split in share],
-                lineage=lineage,
+                run=run,
             )
             for number, share in enumerate(shares)
         ]
-
-    def acknowledge(self, plan: EpochPlan) -> None:
-        """Tell the sources what is published."""
-        for name, source in self._sources.items():
-            source.acknowledge(plan.sources[name])
-
-    def close(self) -> None:
-        """Release the sources."""
-        for source in self._sources.values():
-            source.close()
 
 
 def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:

@@ -12,46 +12,53 @@ import pyarrow as pa
 from millstream.api.state import StateCell, ValueState, states_of
 from millstream.errors import StepFailed
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import MAIN, Process
+from millstream.graph.step import MAIN, CoProcess, Process
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
 from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import RowOutput, Turn, key_rows
-from millstream.runtime.pages import NEVER, Due, StepPages
+from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import BadRecords
-from millstream.runtime.python_types import dict_of, list_of, tuple_of
+from millstream.runtime.stored import process_slots, stored_types
+from millstream.runtime.ttl import ExpiringCell, Sweep
 
 
 class ProcessOperator:
     """Runs one process function. A copy of the function serves each epoch, so nothing leaks between them but state."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
-        assert isinstance(node.operation, Process)
+        assert isinstance(node.operation, (Process, CoProcess))
         assert node.input_schema is not None
         self._node, self._operation = node, node.operation
         self._keys = node.input_schema.select(node.keys)
-        self._slots = [_slot_type(state) for state in node.operation.states]
+        self._slots = stored_types(process_slots(node.operation))
         self._key_groups, self._page_bytes = key_groups, page_bytes
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, due timers in time order, rows after it."""
-        pages = StepPages(turn.store, self._node.id)
+        pages = StepPages(turn.store, self._node.uid)
         entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
-        calls = _Calls(self._node, self._operation, turn, entries)
-        calls.rows(turn.before, turn.times.before)
+        calls = Calls(self._node, self._operation, turn, entries)
+        self._rows(calls, turn.before, turn.other_before, turn.times.before)
         calls.advance(turn.times)
-        calls.rows(turn.after, turn.times.watermark)
+        self._rows(calls, turn.after, turn.other_after, turn.times.watermark)
         calls.close()
         return entries.flush()
 
+    def _rows(self, calls: Calls, rows: list[pa.Table], _: list[pa.Table], watermark: int) -> None:
+        calls.rows(rows, watermark)
 
-class _Calls:
+
+class Calls:
     """The calls of one epoch: binds state to the current key and collects what the function emits."""
 
-    def __init__(self, node: StreamNode, operation: Process, turn: Turn, entries: Entries) -> None:
+    def __init__(self, node: StreamNode, operation: Process | CoProcess, turn: Turn, entries: Entries) -> None:
         self._node, self._entries, self._states = node, entries, operation.states
+        self._sweep = Sweep(operation.states)
+        entries.event_expiry = self._sweep.event_expiry
+        self._on_error = operation.on_error
         self._counts = turn.hands.count(node.id)
         self._bad: BadRecords = turn.hands.bad_records(node.id, operation.on_error)
         self._outputs = {
@@ -63,20 +70,23 @@ class _Calls:
         self._context = _Context(self._outputs, turn.times.now, node.id)
         self._function = _bound(operation.function.target, operation.states, self._context)
 
-    def rows(self, tables: list[pa.Table], watermark: int) -> None:
-        """Call `process` for each row, key by key, in the order the rows came."""
+    def rows(
+        self, tables: list[pa.Table], watermark: int, *, keys: tuple[str, ...] | None = None, method: str = "process"
+    ) -> None:
+        """Call a method of the function for each row, key by key, in the order the rows came."""
         self._context.watermark = watermark
-        for batch, pieces in key_rows(tables, self._node.keys, self._entries):
+        process = getattr(self._function, method)
+        for batch, pieces in key_rows(tables, keys or self._node.keys, self._entries):
             self._counts.rows_in += batch.num_rows
             rows = batch_to_rows(batch.rows)
             times = None if batch.times is None else batch.times.to_pylist()
             for start, end, entry in pieces:
                 self._context.entry = entry
-                self._run_key(rows[start:end], None if times is None else times[start:end])
+                self._run_key(process, rows[start:end], None if times is None else times[start:end])
 
-    def _run_key(self, rows: list[dict[str, Any]], times: list[int] | None) -> None:
+    def _run_key(self, process: Any, rows: list[dict[str, Any]], times: list[int] | None) -> None:
         """One key's rows. A row that fails half way emits nothing."""
-        process, context = self._function.process, self._context
+        context = self._context
         made: list[Any] = []
         ends: list[int] = []
         refused = 0
@@ -101,7 +111,7 @@ class _Calls:
         self._context.watermark = times.watermark
         self._fire("event_timers", times.watermark)
         self._fire("processing_timers", times.now)
-        self._sweep(times.now)
+        self._sweep.run(self._entries, now=times.now, watermark=times.watermark)
         for output in self._outputs.values():
             output.advance()
 
@@ -123,21 +133,6 @@ class _Calls:
                 entry.is_dirty = True
                 self._call_timer(at, entry, at if is_event else None)
         self._context.firing = None
-
-    def _sweep(self, now: int) -> None:
-        """Drop state whose time to live has passed, so that it does not stay for ever."""
-        ttls = [state.ttl for state in self._states]
-        for entry in self._entries.due(event=-MAX_TIME, processing=now):
-            if entry.expiry > now:
-                continue
-            for slot, ttl in enumerate(ttls):
-                if ttl is not None and entry.slots[slot] is not None and entry.slots[slot][0] + ttl <= now:
-                    entry.slots[slot] = None
-            ends = [
-                entry.slots[slot][0] + ttl for slot, ttl in enumerate(ttls) if ttl is not None and entry.slots[slot]
-            ]
-            entry.expiry = min(ends, default=NEVER)
-            entry.is_dirty = True
 
     def _call_timer(self, at: int, entry: Entry, time: int | None) -> None:
         self._context.entry = entry
@@ -185,7 +180,7 @@ class _Context:
     """What user code sees of the current row; satisfies `api.process.Context`."""
 
     def __init__(self, outputs: dict[str, RowOutput], now: int, step: str) -> None:
-        self._outputs, self.now, self._step = outputs, now, step
+        self.outputs, self.now, self._step = outputs, now, step
         self.watermark = 0
         self.timestamp: int | None = None
         self.entry: Entry
@@ -195,12 +190,22 @@ class _Context:
     def key(self) -> tuple[Any, ...]:
         return self.entry.key
 
+    @property
+    def event_now(self) -> int:
+        """The event time that state expires by: of the row or timer, where the watermark has not passed the row.
+
+        Timers fire in the order of time as if the watermark were there, so that it does not matter how far it went at once.
+        """
+        if self.timestamp is None:
+            return self.watermark
+        return self.timestamp if self.firing is not None else max(self.timestamp, self.watermark)
+
     def output(self, name: str, row: Any) -> None:
-        if name not in self._outputs or name == MAIN:
-            known = [output for output in self._outputs if output != MAIN]
+        if name not in self.outputs or name == MAIN:
+            known = [output for output in self.outputs if output != MAIN]
             msg = f"no side output {name!r}"
             raise StepFailed(msg, step=self._step, known=known, hint="declare it with process(..., outputs={...})")
-        self._outputs[name].add(row, self.timestamp)
+        self.outputs[name].add(row, self.timestamp)
 
     def event_timer(self, at: int) -> None:
         self.entry.event_timers.add(int(at))
@@ -238,42 +243,14 @@ class _Cell:
         entry.is_dirty = True
 
 
-class _ExpiringCell:
-    """A slot that stores (written at, content) and forgets it after its time to live."""
-
-    __slots__ = ("_context", "_slot", "_ttl")
-
-    def __init__(self, context: _Context, slot: int, ttl: int) -> None:
-        self._context, self._slot, self._ttl = context, slot, ttl
-
-    def load(self) -> Any:
-        stored = self._context.entry.slots[self._slot]
-        return None if stored is None or stored[0] + self._ttl <= self._context.now else stored[1]
-
-    def store(self, content: Any) -> None:
-        entry = self._context.entry
-        entry.slots[self._slot] = None if content is None else (self._context.now, content)
-        entry.is_dirty = True
-        if content is not None:
-            entry.expiry = min(entry.expiry, self._context.now + self._ttl)
-
-
 def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context) -> Any:
     bound = copy.copy(function)
     declared = states_of(function)
     for slot, state in enumerate(states):
-        cell: StateCell = _Cell(context, slot) if state.ttl is None else _ExpiringCell(context, slot, state.ttl)
+        cell: StateCell = _Cell(context, slot) if state.ttl is None else ExpiringCell(context, slot, state)
         own = declared[state.name].bound_to(cell)
         if type(own) is ValueState:
             # The hot path of most functions: the state's two methods are the cell's own.
             own.__dict__.update(value=cell.load, update=cell.store)
         setattr(bound, state.name, own)
     return bound
-
-
-def _slot_type(state: StateDescriptor) -> Any:
-    if state.kind == "map":
-        content = dict_of(state.key_type, state.type)
-    else:
-        content = list_of(state.type) if state.kind == "list" else state.type
-    return content if state.ttl is None else tuple_of(int, content)

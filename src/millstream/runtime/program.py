@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from millstream.graph.job_graph import Vertex
 from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.chain import Stage, build_stages
+from millstream.runtime.connector import SinkWriter, load
 from millstream.runtime.keyed import KeyedOperator
-from millstream.runtime.operators import keyed_operator
+from millstream.runtime.operators import keyed_operator, stores_of
+from millstream.runtime.savepoint.evolve import SlotCode, Slots
+from millstream.runtime.state_layout import layouts_of
 
 
 class LevelProgram:
@@ -19,6 +25,7 @@ class LevelProgram:
         plan = deployment.plan
         self.vertices = [planned.vertex for planned in plan.at_level(level)]
         self.edges = plan.edges
+        self.layouts = layouts_of(deployment)
         self.stages: dict[str, list[Stage]] = {}
         self.operators: dict[str, KeyedOperator] = {}
         for vertex in self.vertices:
@@ -33,6 +40,21 @@ class LevelProgram:
             )
             body = body[1:]
         self.stages[vertex.id] = build_stages(body)
+
+    def sink_writer(self, node: StreamNode) -> Callable[..., SinkWriter]:
+        """The writer of a sink: one that stages, or one whose rows are visible at once."""
+        assert isinstance(node.operation, Sink)
+        declared = sink_declaration(node.operation.connector)
+        is_direct = is_written_directly(node.operation.connector, self.deployment.plan.graph.requirements.guarantee)
+        writer: Callable[..., SinkWriter] = load(declared.direct_writer if is_direct else declared.writer)
+        return writer
+
+    def slots(self, uid: str) -> Slots:
+        """The types and migrations of a step's slots, by its uid."""
+        stores = [store for vertex in self.vertices if vertex.is_keyed for store in stores_of(vertex.head)]
+        content = next(store.content for store in stores if store.uid == uid)
+        slots = content if isinstance(content, tuple) else ()
+        return {slot.name: SlotCode(type=slot.content, migrate=slot.migrate) for slot in slots}
 
     @property
     def is_last(self) -> bool:

@@ -56,6 +56,12 @@ def list_of(item: Any) -> Any:
     return generic[item]
 
 
+def set_of(item: Any) -> Any:
+    """`set[...]` of this type."""
+    generic: Any = set
+    return generic[item]
+
+
 def dict_of(key: Any, value: Any) -> Any:
     """`dict[..., ...]` of these types."""
     generic: Any = dict

@@ -18,12 +18,14 @@ from millstream.runtime.keyed import KeyRows, RowOutput, Turn, key_rows
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import row_type, tuple_of
+from millstream.runtime.stored import Slot, stored_types
 
 
 class Fold(Protocol):
     """How a row changes a key's running result."""
 
-    stored_type: Any
+    content: Any
+    """The type of a key's content."""
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """What the fold needs of each row."""
@@ -42,7 +44,7 @@ class ReduceFold:
         assert node.input_schema is not None
         self._step, self._function = node.id, node.operation.function.target
         self._names = node.input_schema.names
-        self.stored_type = row_type(node.input_schema)
+        self.content = row_type(node.input_schema)
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """The rows themselves."""
@@ -67,7 +69,7 @@ class AggregateFold:
         self._keys, self._names = node.keys, [name for name, _ in node.operation.aggregates]
         fields = [node.outputs[MAIN][name] for name in self._names]
         self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields, step=node.id)
-        self.stored_type = tuple_of(*self._values.state_types)
+        self.content = tuple_of(*self._values.state_types)
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """The values to aggregate."""
@@ -81,20 +83,30 @@ class AggregateFold:
         return state, row
 
 
+def fold_of(node: StreamNode) -> Fold:
+    """How a node's rows change its running results."""
+    return ReduceFold(node) if isinstance(node.operation, Reduce) else AggregateFold(node)
+
+
+def running_slots(fold: Fold) -> tuple[Slot, ...]:
+    """One slot with the running result."""
+    return (Slot(name="running", kind="running", content=fold.content),)
+
+
 class RunningOperator:
     """Folds each row into its key's content and emits the result."""
 
-    def __init__(self, node: StreamNode, fold: Fold, *, key_groups: int, page_bytes: int) -> None:
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert node.input_schema is not None
-        self._node, self._fold = node, fold
+        self._node, self._fold = node, fold_of(node)
+        self._slots = stored_types(running_slots(self._fold))
         self._keys = node.input_schema.select(node.keys)
         self._key_groups, self._page_bytes = key_groups, page_bytes
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
-        pages = StepPages(turn.store, self._node.id)
-        stored = [self._fold.stored_type]
-        entries = Entries(pages, self._keys, stored, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        pages = StepPages(turn.store, self._node.uid)
+        entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)

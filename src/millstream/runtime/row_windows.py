@@ -23,6 +23,7 @@ from millstream.runtime.keyed import RowOutput, Turn, key_rows
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, row_type, tuple_of
+from millstream.runtime.stored import Slot, stored_types
 
 OpenWindow = list[Any]
 """[start, end, content]: what the content is depends on how the window is closed."""
@@ -53,13 +54,13 @@ class Contents:
             self.values = ValueAccumulators(node.operation.aggregates, node.expressions, fields, step=node.id)
 
     @property
-    def stored_type(self) -> Any:
-        """The type of the list of open windows in an entry."""
+    def slots(self) -> tuple[Slot, ...]:
+        """One slot with the list of open windows."""
         if self.values is not None:
             content = tuple_of(*self.values.state_types)
         else:
             content = self._row_type if self._operation.reduce is not None else list_of(self._row_type)
-        return list_of(tuple_of(int, int, content))
+        return (Slot(name="windows", kind="windows", content=list_of(tuple_of(int, int, content))),)
 
     def opened(self, row: dict[str, Any], values: tuple[Any, ...]) -> Any:
         """The content of a window with one row."""
@@ -129,9 +130,9 @@ class RowWindowOperator:
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
         entries = Entries(
-            StepPages(turn.store, self._node.id),
+            StepPages(turn.store, self._node.uid),
             self._keys,
-            [self._contents.stored_type],
+            stored_types(self._contents.slots),
             key_groups=self._key_groups,
             page_bytes=self._page_bytes,
         )

@@ -2,106 +2,182 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import msgspec
 
-from millstream.checkpoint.coordinator import EpochCoordinator, Identity, StagedEpoch
-from millstream.checkpoint.manifest import EpochManifest
+from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
+from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.checkpoint.stores.local import LocalStore
 from millstream.checkpoint.stores.memory import MemoryStore
-from millstream.errors import ExternalFailure
-from millstream.graph.step import Sink, Source
-from millstream.graph.stream_graph import StreamNode
-from millstream.model.connector import sink_declaration, source_declaration
-from millstream.model.ids import Epoch, Lineage
+from millstream.checkpoint.stores.open import open_store
+from millstream.errors import ExternalFailure, MillstreamError
+from millstream.model.guarantee import Guarantee
+from millstream.model.ids import Epoch
 from millstream.model.time import MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.connector import SinkCommitter, SinkContext, SourceContext, SplitEnumerator, load
+from millstream.runtime.connector import SplitEnumerator
+from millstream.runtime.control import RunControl
 from millstream.runtime.counts import Counts, StepCounts, total
 from millstream.runtime.epoch import EpochPlan, plan_from_json
-from millstream.runtime.messages import TaskReport
+from millstream.runtime.messages import RunIdentity, TaskReport
+from millstream.runtime.opening import (
+    open_sources,
+    participants_of,
+    source_folders,
+    uids_of,
+)
+from millstream.runtime.ownership import Ownership
 from millstream.runtime.planner import Clock, Planner, PlannerState
+from millstream.runtime.requests import Requests
+from millstream.runtime.result import EpochSummary, Listener, RunResult
+from millstream.runtime.resume import check_resume
+from millstream.runtime.savepoint.load import load_sources
+from millstream.runtime.savepoint.native import adopt_native, keep_manifest
+from millstream.runtime.savepoint.take import take_savepoint
+from millstream.runtime.staging import acknowledged, read_reports, staged_epoch
+from millstream.runtime.start import Beginning, Start, restored_plan, restored_state
+from millstream.runtime.state_layout import layouts_of
 
-_LINEAGE = "lineage.json"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EpochSummary:
-    """An epoch that was published, in numbers."""
-
-    epoch: int
-    rows_in: int
-    rows_out: int
-    lag: int | None
-    watermark: int
-    seconds: float
-    terminal: bool
+Engine = Literal["spark", "local"]
 
 
-Listener = Callable[[EpochSummary], None]
+class EngineSide(Protocol):
+    """What an engine does with its own files while a run starts."""
 
+    def check(self, run: Run, newest: EpochManifest | None) -> None:
+        """Refuse files that do not fit the newest durable epoch."""
+        ...
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class RunResult:
-    """What a run did; `counts` covers the epochs of this run only."""
-
-    job: str
-    checkpoint: str | None
-    epochs: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    seconds: float = 0.0
-    counts: Counts = dataclasses.field(default_factory=dict)
-    resumed_from: int | None = None
+    def place(self, run: Run, root: Path, savepoint: Savepoint) -> None:
+        """Put the files of a native savepoint where the lineage keeps its state."""
+        ...
 
 
 class Run:
-    """Owns everything of a run that does not depend on the engine."""
+    """Owns everything of a run that does not depend on the engine.
+
+    The order of starting is the order of safety: lease, lineage, fences, newest manifest, its checks, recovery, sources.
+    """
 
     def __init__(
         self,
         deployment: DeploymentPlan,
         *,
-        engine: Literal["spark", "local"],
+        engine: Engine,
         clock: Clock | None = None,
         listener: Listener | None = None,
+        start: Start | None = None,
+        control: RunControl | None = None,
+        side: EngineSide,
+        result: RunResult | None = None,
     ) -> None:
-        self.deployment, self._engine = deployment, engine
+        self.deployment, self.engine = deployment, engine
+        self._clock, self._listener = clock or _wall_clock, listener
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
-        store: ManifestStore = MemoryStore() if self._root is None else LocalStore(self._root / "millstream")
-        self.lineage = lineage_of(store, deployment.name)
-        self._sinks = open_sinks(deployment, self.lineage)
-        self._coordinator = EpochCoordinator(store, self._identity(), self._sinks)
-        self.resumed: EpochManifest | None = self._coordinator.recover()
-        state = None if self.resumed is None else msgspec.convert(self.resumed.planner, PlannerState)
-        self._sources = open_sources(deployment, None if self._root is None else self._root / "sources")
-        self.planner = Planner(deployment, self._sources, clock or _wall_clock, state)
-        self.result = RunResult(
-            job=deployment.name,
-            checkpoint=deployment.checkpoint,
-            resumed_from=None if self.resumed is None else self.resumed.epoch,
-        )
-        self._listener = listener
+        self._store = store_of(deployment)
+        self._side = side
+        try:
+            self._owned = Ownership(self._store, deployment, engine, start or Start())
+            self._opened(control or RunControl())
+        except BaseException:
+            self._store.close()
+            raise
+        self.result = result or RunResult(job=deployment.name, checkpoint=deployment.checkpoint)
+        self.result.guarantee = deployment.plan.graph.requirements.guarantee
+        if self.result.resumed_from is None and self.resumed is not None:
+            self.result.resumed_from = self.resumed.epoch
         self._began = self._epoch_began = time.monotonic()
+
+    # Starting.
+
+    def _opened(self, control: RunControl) -> None:
+        self.lease, self.lineage, beginning = self._owned.lease, self._owned.lineage, self._owned.beginning
+        self._sources: dict[str, SplitEnumerator] = {}
+        try:
+            self._open(beginning, control)
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self, beginning: Beginning, control: RunControl) -> None:
+        self._layouts = layouts_of(self.deployment)
+        folders = self._folders = source_folders(self.deployment, self.folder("sources"))
+        if beginning.savepoint is not None:
+            self._place(beginning.savepoint, folders)
+        self._sources = open_sources(self.deployment, folders, self.lease.token)
+        self._coordinator = EpochCoordinator(
+            self._store,
+            self._owned.keeper,
+            self._identity(),
+            participants_of(self.deployment, self._sources, self._owned.sinks),
+            self.lease,
+            retained=self.deployment.epochs.retained,
+        )
+        self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
+        self.planner = self._planner(beginning)
+        self._last = self.resume_plan() or self.planner.initial()
+        self.requests = Requests(self._store, control, self.planner, self._savepoints())
+
+    def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
+        """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""
+        root = Path(self._owned.beginning.head.origin.savepoint)
+        load_sources(root, savepoint, folders)
+        if savepoint.kind == "native":
+            self._side.place(self, root, savepoint)
+            adopt_native(self._store, self._owned.keeper, root, savepoint)
+
+    def _check(self, newest: EpochManifest | None) -> None:
+        if newest is not None:
+            check_resume(self.deployment, newest, self.engine)
+        self._side.check(self, newest)
+
+    def _planner(self, beginning: Beginning) -> Planner:
+        state = None if self.resumed is None else msgspec.convert(self.resumed.planner, PlannerState)
+        planner = Planner(self.deployment, self._sources, self._clock, state)
+        if beginning.savepoint is not None and self.resumed is None:
+            uids = uids_of(self.deployment)
+            planner.state = restored_state(beginning.savepoint, uids, planner.at_source)
+            planner.start_from(restored_plan(beginning.savepoint, uids))
+        elif self.resumed is not None and self.resumed.epoch == 0:
+            planner.start_from(self._before_first(self.resumed))
+        return planner
+
+    def _before_first(self, first: EpochManifest) -> EpochPlan:
+        """Where the lineage began: Spark may replay its first epoch, and asks what stood before it."""
+        uids = uids_of(self.deployment)
+        known = {step: first.sources[uids[step]].start for step in self._sources if uids[step] in first.sources}
+        return EpochPlan(epoch=-1, now=0, sources={step: start for step, start in known.items() if start is not None})
 
     def _identity(self) -> Identity:
         plan = self.deployment.plan
+        requirements = plan.graph.requirements
         return Identity(
             job=self.deployment.name,
             lineage=self.lineage,
-            guarantee=plan.graph.requirements.guarantee,
+            token=self.lease.token,
+            guarantee=requirements.guarantee,
             fingerprint=plan.fingerprint,
-            engine=self._engine,
+            engine=self.engine,
             parallelism=plan.parallelism,
+            depth=plan.depth,
+            requirements={"guarantee": requirements.guarantee, "key_groups": plan.key_groups},
+            operators={uid: msgspec.to_builtins(layout) for uid, layout in self._layouts.items()},
+            uids=uids_of(self.deployment),
+            history=self._owned.history,
         )
+
+    def folder(self, name: str) -> Path | None:
+        """A folder of this lineage inside the checkpoint directory."""
+        return None if self._root is None else self._root / name / self.lineage
+
+    def _savepoints(self) -> Path | None:
+        return None if self._root is None else self._root.resolve() / "savepoints"
 
     @property
     def is_complete(self) -> bool:
@@ -112,119 +188,160 @@ class Run:
         """The plan of the last durable epoch."""
         return None if self.resumed is None else plan_from_json(self.resumed.plan)
 
-    def finish_epoch(self, encoded: Sequence[bytes]) -> EpochPlan:
-        """Take the reports of all tasks of an epoch, make it durable and publish it."""
-        reports = sorted((msgspec.msgpack.decode(r, type=TaskReport) for r in encoded), key=lambda r: (r.level, r.task))
-        plan = self._acknowledged(reports)
-        self.planner.absorb(plan, reports)
-        counts = total(report.counts for report in reports)
-        messages: dict[str, list[Any]] = {}
-        for report in reports:
-            for sink, message in report.sinks.items():
-                messages.setdefault(sink, []).append(message)
-        self._coordinator.commit(
-            StagedEpoch(
-                epoch=Epoch(plan.epoch),
-                digest=plan.digest,
-                plan=plan.to_json(),
-                planner=msgspec.to_builtins(self.planner.state),
-                messages=messages,
-                counts=msgspec.to_builtins(counts),
-                terminal=plan.terminal,
-            )
-        )
-        self.planner.acknowledge(plan)
-        self._note(plan, counts)
+    def identity_for(self, plan: EpochPlan) -> RunIdentity:
+        """What the tasks of an epoch are told about the run."""
+        # Also when the first epoch is durable already: a replay starts without state.
+        restore = self._owned.beginning.head.origin.savepoint if plan.epoch == 0 else ""
+        return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore)
+
+    # Epochs.
+
+    def plan_next(self, last: EpochPlan) -> EpochPlan:
+        """Decide the next epoch, as long as this run owns the checkpoint."""
+        self.lease.check()
+        plan = self.planner.next(last)
+        if plan is not last:
+            failpoint("planned")
         return plan
 
-    def _acknowledged(self, reports: Sequence[TaskReport]) -> EpochPlan:
-        """The epoch's plan, once every task of the acknowledgement set has reported."""
-        here = [f"{report.level}/{report.task}" for report in reports]
-        first = [report for report in reports if report.level == 0]
-        expected = {
-            *self.deployment.plan.acknowledgements,
-            *(f"0/{task}" for task in range(first[0].tasks if first else 1)),
-        }
-        plan = next((report.plan for report in first if report.plan is not None), None)
-        if sorted(here) != sorted(expected) or plan is None:
-            msg = "an epoch came back without exactly one report of each of its tasks"
-            raise ExternalFailure(
-                msg, code="RUN-010", found=sorted(here), known=sorted(expected), hint="start the job again"
-            )
+    def begin_epoch(self, epoch: int) -> None:
+        """The tasks of an epoch are about to run."""
+        self._epoch_began = time.monotonic()
+        self._coordinator.begin(Epoch(epoch))
+        failpoint("begun")
+
+    @property
+    def phase(self) -> Phase:
+        """How far the epoch in flight is."""
+        return self._coordinator.phase
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest epoch that is published; -1 before the first."""
+        return self._last.epoch
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the epoch in flight has taken longer than an epoch may."""
+        in_flight = self.phase not in (Phase.COMMITTED, Phase.ABORTED)
+        return in_flight and time.monotonic() - self._epoch_began > self.deployment.epochs.timeout / 1000
+
+    def refuse_overdue(self) -> None:
+        """An epoch past its time does not become durable."""
+        if self.is_overdue and self.phase != Phase.DURABLE:
+            msg = f"an epoch took longer than {self.deployment.epochs.timeout} ms"
+            raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
+
+    def finish_epoch(self, encoded: Sequence[bytes], segments: Sequence[Segment] = ()) -> EpochPlan:
+        """Take the reports of all tasks of an epoch, make it durable and publish it."""
+        reports = read_reports(encoded)
+        plan = acknowledged(self.deployment, reports)
+        self.refuse_overdue()
+        is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
+        if not is_replay:
+            self.planner.absorb(plan, reports)
+        counts = total(report.counts for report in reports)
+        learned = self.planner.state
+        staged = staged_epoch(self.deployment, plan, self._last, learned, reports, counts, segments)
+        manifest = self._coordinator.commit(staged)
+        if plan.savepoint is not None:
+            self._export(manifest, plan, reports)
+        self._last = plan
+        if not is_replay:
+            self._note(plan, counts)
+        self.planner.rest(self.deployment.epochs.min_pause / 1000)
+        self.requests.epoch_done(plan)
         return plan
+
+    def _export(self, manifest: EpochManifest, plan: EpochPlan, reports: Sequence[TaskReport]) -> None:
+        assert plan.savepoint is not None
+        take_savepoint(
+            plan.savepoint.path,
+            plan.savepoint.id,
+            manifest,
+            key_groups=self.deployment.plan.key_groups,
+            history=[*self._owned.history, (self.lineage, plan.epoch)],
+            files=[report.savepoint for report in reports],
+            sources=self._folders,
+        )
+        self.result.savepoint = plan.savepoint.path
 
     def _note(self, plan: EpochPlan, counts: Counts) -> None:
         now = time.monotonic()
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
-        rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._sinks)
-        result = self.result
-        result.epochs, result.rows_in, result.rows_out = (
-            result.epochs + 1,
-            result.rows_in + rows_in,
-            result.rows_out + rows_out,
+        rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
+        lags = self.planner.lag
+        summary = EpochSummary(
+            epoch=plan.epoch,
+            rows_in=rows_in,
+            rows_out=rows_out,
+            lag=sum(lags.values()) if lags else None,
+            watermark=min(plan.watermarks.values(), default=MIN_TIME),
+            seconds=now - self._epoch_began,
+            terminal=plan.terminal,
+            guarantee=self.result.guarantee,
+            token=self.lease.token,
         )
-        result.seconds = now - self._began
-        result.counts = total([result.counts, counts])
-        seconds, self._epoch_began = now - self._epoch_began, now
+        self.result.add(summary, counts, now - self._began)
+        self._epoch_began = now
         if self._listener is not None:
-            lags = self.planner.lag
-            self._listener(
-                EpochSummary(
-                    epoch=plan.epoch,
-                    rows_in=rows_in,
-                    rows_out=rows_out,
-                    lag=sum(lags.values()) if lags else None,
-                    watermark=min(plan.watermarks.values(), default=MIN_TIME),
-                    seconds=seconds,
-                    terminal=plan.terminal,
-                )
+            self._listener(summary)
+
+    def take_native(self, copy: Callable[[Path, int], list[CopiedFile]]) -> None:
+        """Serve the request for a native savepoint: `copy` brings the engine's files of an epoch into a directory."""
+        pending, newest = self.requests.native, self._coordinator.newest()
+        assert pending is not None, "called when a native savepoint is wanted"
+        try:
+            if newest is None:
+                msg = "no epoch is durable yet"
+                raise ExternalFailure(msg, code="RUN-012", hint="ask again after the first epoch")
+            path = self.requests.native_path(pending)
+            take_savepoint(
+                path,
+                pending.request.id,
+                newest,
+                key_groups=self.deployment.plan.key_groups,
+                history=[*self._owned.history, (self.lineage, newest.epoch)],
+                native=[keep_manifest(path, newest), *copy(path, newest.epoch)],
+                sources=self._folders,
+                kind="native",
             )
+        except (MillstreamError, OSError) as problem:
+            self.requests.savepoint_failed(pending, problem)
+            return
+        self.result.savepoint = str(path)
+        self.requests.savepoint_done(pending, str(path))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        self.requests.close(problem if isinstance(problem, Exception) else None)
+        self.close()
 
     def close(self) -> None:
-        """Release sources and sinks."""
-        self.planner.close()
-        for sink in self._sinks.values():
-            sink.close()
+        """Release sources, sinks and the lease."""
+        settled = self._coordinator.phase != Phase.DURABLE
+        try:
+            self._coordinator.abort()
+        finally:
+            self._release(settled=settled)
+            self._store.close()
+
+    def _release(self, *, settled: bool = False) -> None:
+        try:
+            for source in self._sources.values():
+                source.close()
+            self._owned.close_sinks()
+        finally:
+            self.lease.release(settled=settled)
 
 
-def lineage_of(store: ManifestStore, job: str) -> Lineage:
-    """The lineage of a checkpoint, chosen when it is first used."""
-    store.create(_LINEAGE, json.dumps({"job": job, "lineage": uuid.uuid4().hex[:16]}).encode())
-    content = store.read(_LINEAGE)
-    assert content is not None, "the lineage was just created"
-    return Lineage(json.loads(content)["lineage"])
-
-
-def open_sources(deployment: DeploymentPlan, root: Path | None) -> dict[str, SplitEnumerator]:
-    """The enumerators of all sources; each has a folder of its own in the checkpoint."""
-    opened: dict[str, SplitEnumerator] = {}
-    for node in _nodes(deployment):
-        if isinstance(node.operation, Source):
-            folder = None if root is None else root / node.id
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-            context = SourceContext(
-                step=node.id, schema=node.operation.schema, log_dir=folder, parallelism=deployment.plan.parallelism
-            )
-            enumerator = load(source_declaration(node.operation.connector).enumerator)
-            opened[node.id] = enumerator(node.operation.connector.options, context)
-    return opened
-
-
-def open_sinks(deployment: DeploymentPlan, lineage: str) -> dict[str, SinkCommitter]:
-    """The committers of all sinks, in the order of the graph."""
-    opened: dict[str, SinkCommitter] = {}
-    for node in _nodes(deployment):
-        if isinstance(node.operation, Sink):
-            assert node.input_schema is not None
-            context = SinkContext(job=deployment.name, lineage=lineage, step=node.id, schema=node.input_schema)
-            committer = load(sink_declaration(node.operation.connector).committer)
-            opened[node.id] = committer(node.operation.connector.options, context)
-    return opened
-
-
-def _nodes(deployment: DeploymentPlan) -> list[StreamNode]:
-    return [node for planned in deployment.plan.vertices for node in planned.vertex.nodes]
+def store_of(deployment: DeploymentPlan) -> ManifestStore:
+    """Where a run keeps head, lease and manifests. Best effort keeps nothing that outlives the run."""
+    if deployment.checkpoint is None or deployment.plan.graph.requirements.guarantee is Guarantee.BEST_EFFORT:
+        return MemoryStore()
+    return open_store(deployment.manifests or Path(deployment.checkpoint) / "millstream")
 
 
 def _wall_clock() -> int:

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from millstream.graph.job_graph import Vertex
-from millstream.graph.step import DEAD, LATE, MAIN, Sink, Source
+from millstream.graph.step import DEAD, LATE, MAIN, TWO_INPUTS, Sink, Source
 from millstream.graph.stream_graph import StreamNode
-from millstream.model.connector import sink_declaration, source_declaration
+from millstream.model.connector import source_declaration
 from millstream.model.ids import Epoch
 from millstream.plan.partitioned import PlannedEdge
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import Hands, run_stages
 from millstream.runtime.combine import CombiningSender
-from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, load, open_reader
+from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, open_reader
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.exchange import (
@@ -30,6 +31,7 @@ from millstream.runtime.exchange import (
     BEFORE,
     DRIVER,
     PLAN_PORT,
+    BroadcastSender,
     Cell,
     InputGate,
     Outbox,
@@ -41,10 +43,11 @@ from millstream.runtime.exchange import (
     same_subtask,
 )
 from millstream.runtime.keyed import Turn
-from millstream.runtime.messages import PlanCell, TaskInput, TaskReport
+from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
 from millstream.runtime.operators import accumulators_of, combines, window_binner
 from millstream.runtime.pages import PageStore
 from millstream.runtime.program import LevelProgram
+from millstream.runtime.subtask_state import export_state, restore_state
 
 
 class _TaskHands(Hands):
@@ -69,8 +72,8 @@ class _TaskHands(Hands):
 class LevelTask:
     """One run of a level program."""
 
-    def __init__(self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, lineage: str) -> None:
-        self._program, self._plan, self._lineage = program, plan, lineage
+    def __init__(self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, run: RunIdentity) -> None:
+        self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
         self._report = TaskReport(level=program.level, task=task, tasks=tasks)
         self._hands = _TaskHands(self._report, plan.now)
@@ -104,6 +107,8 @@ class LevelTask:
         node = self._program.node(planned.edge.target)
         if planned.edge.partition == "hash" and combines(node):
             return self._combining(planned, target, node, payload)
+        if planned.edge.partition == "broadcast":
+            return BroadcastSender(target, self._outbox, payload)
         choosers = {
             "hash": lambda: by_key(planned.edge.keys, target),
             "rebalance": lambda: round_robin(target, self._report.task),
@@ -146,14 +151,14 @@ class LevelTask:
             connector = node.operation.connector
             task = SinkTask(
                 job=self._program.deployment.name,
-                lineage=self._lineage,
-                step=node.id,
+                lineage=self._run.lineage,
+                token=self._run.token,
+                step=node.uid,
                 epoch=Epoch(self._plan.epoch),
                 task=f"{self._report.level}-{self._report.task}",
                 attempt=self._attempt,
             )
-            writer = load(sink_declaration(connector).writer)
-            self._writers[node.id] = writer(connector.options, node.input_schema, task)
+            self._writers[node.id] = self._program.sink_writer(node)(connector.options, node.input_schema, task)
         counts = self._hands.count(node.id)
         counts.rows_in += batch.num_rows
         counts.passed += batch.num_rows
@@ -198,9 +203,12 @@ class LevelTask:
         yield from self._outbox.drain()
         gate = InputGate(mine)
         with self._aborting():
+            restore_state(self._program, self._plan, self._run, self._report.task, store)
             for vertex in self._program.vertices:
                 self._run_vertex(vertex, gate, store)
                 yield from self._outbox.drain()
+            exported = export_state(self._program, self._plan, self._report.task, self._attempt, store)
+            self._report.savepoint = exported
             yield from self._finish()
 
     @contextlib.contextmanager
@@ -230,13 +238,18 @@ class LevelTask:
             else:
                 self._route(vertex.id, output, batch, phase)
 
+        # The edges of a vertex are planned in the order of its inputs.
+        first, second = (ports[:1], ports[1:]) if isinstance(vertex.head.operation, TWO_INPUTS) else (ports, [])
         turn = Turn(
             times=times_for(self._plan, vertex.head.event_time),
-            before=[table for port in ports for table in gate.tables(port, BEFORE)],
-            after=[table for port in ports for table in gate.tables(port, AFTER)],
+            before=_tables(gate, first, BEFORE),
+            after=_tables(gate, first, AFTER),
             store=store,
             emit=emit,
             hands=self._hands,
+            other_before=_tables(gate, second, BEFORE),
+            other_after=_tables(gate, second, AFTER),
+            subtask=self._report.task,
         )
         for phase in (BEFORE, AFTER):
             for port in ports:
@@ -270,6 +283,10 @@ class LevelTask:
         return self._program.deployment.plan.parallelism
 
 
+def _tables(gate: InputGate, ports: list[int], phase: int) -> list[pa.Table]:
+    return [table for port in ports for table in gate.tables(port, phase)]
+
+
 def late_port(port: int) -> int:
     """The port on which senders deliver rows that came too late for a window."""
     return -2 - port
@@ -277,10 +294,10 @@ def late_port(port: int) -> int:
 
 def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
     """A level-0 task. Task 0 also tells every subtask of level 1 the plan."""
-    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, lineage=given.lineage)
+    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, run=given.run)
     if given.task == 0 and not program.is_last:
         outbox = Outbox(0)
-        body = msgspec.msgpack.encode(PlanCell(given.plan, given.lineage))
+        body = msgspec.msgpack.encode(PlanCell(given.plan, given.run))
         for slot in range(program.deployment.plan.parallelism):
             outbox.add(slot, 1, PLAN_PORT, BEFORE, body)
         yield from outbox.drain()
@@ -297,5 +314,5 @@ def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], stor
     if not program.is_last:
         yield plans[0]._replace(level=level + 1)
     parallelism = program.deployment.plan.parallelism
-    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, lineage=told.lineage)
+    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run)
     yield from task.run((cell for cell in held if cell is not plans[0]), store)

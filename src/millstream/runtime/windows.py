@@ -16,6 +16,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.graph.window import WindowSpec
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
+from millstream.runtime.accumulate import Accumulators
 from millstream.runtime.aggregates import accumulators_of
 from millstream.runtime.batch import Batch
 from millstream.runtime.columns import ColumnPages
@@ -23,10 +24,16 @@ from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, group_by_key
 from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.stored import key_columns
 
 _START, _MARK = HIDDEN + "start", HIDDEN + "mark"
 _EMIT_ROWS = 131_072
 Times = npt.NDArray[np.int64]
+
+
+def window_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
+    """What is stored: a row per key and bin."""
+    return pa.schema([*key_columns(node), pa.field(BIN, pa.int64()), *accumulators.part_fields])
 
 
 class WindowAggregateOperator:
@@ -37,15 +44,14 @@ class WindowAggregateOperator:
         assert node.input_schema is not None
         self._node, self._operation, self._window = node, node.operation, node.operation.window
         self._accumulators = accumulators_of(node)
-        key_fields = [pa.field(key, node.input_schema[key].type) for key in node.keys]
-        self._stored = pa.schema([*key_fields, pa.field(BIN, pa.int64()), *self._accumulators.part_fields])
+        self._stored = window_columns(node, self._accumulators)
         self._by = [*node.keys, BIN]
         self._key_groups, self._page_bytes = key_groups, page_bytes
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it; then forget what is past lateness."""
         pages = ColumnPages(
-            StepPages(turn.store, self._node.id),
+            StepPages(turn.store, self._node.uid),
             self._stored,
             self._node.keys,
             key_groups=self._key_groups,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millstream.graph.function import FunctionRef
 from millstream.plan.deployment import DeploymentPlan
 from millstream.spark.level import CELL_SCHEMA, Shipped, SourceLevel, Subtask
+from millstream.spark.shipping import ship_by_value
 from millstream.spark.slots import slot_labels
 from millstream.spark.source import FORMAT, PLANNER, MillstreamSource
 
@@ -52,23 +48,3 @@ def compile_levels(session: SparkSession, deployment: DeploymentPlan, *, planner
         subtask = Subtask(shipped, level, deployment.state_backend, shipped.digest[:16])
         stream = stream.groupBy("slot").transformWithState(subtask, CELL_SCHEMA, "Update", "None")
     return stream
-
-
-def ship_by_value(deployment: DeploymentPlan) -> None:
-    """User code outside installed packages travels to the workers by value: they need no path to it."""
-    for planned in deployment.plan.vertices:
-        for node in planned.vertex.nodes:
-            for field in vars(type(node.operation)).get("__slots__", ()):
-                content = getattr(node.operation, field)
-                if isinstance(content, FunctionRef):
-                    _register(content.target)
-
-
-def _register(target: Any) -> None:
-    name = getattr(target, "__module__", None) or type(target).__module__
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if module is None or file is None or name == "__main__" or name.split(".")[0] == "millstream":
-        return
-    if not Path(file).resolve().is_relative_to(Path(sys.prefix).resolve()) and "site-packages" not in file:
-        cloudpickle.register_pickle_by_value(module)

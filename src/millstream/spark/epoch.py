@@ -12,11 +12,11 @@ from millstream.runtime.run import Run
 
 
 class EpochLoop:
-    """Collects the reports of each epoch and hands them to the run; remembers the last epoch and what went wrong."""
+    """Collects the reports of each epoch and hands them to the run; remembers the newest epoch and what went wrong."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.terminal_epoch: int | None = None
+        self.last_epoch: int | None = None
         self.finished = threading.Event()
         self.problem: Exception | None = None
 
@@ -26,6 +26,7 @@ class EpochLoop:
         Collecting consumes every partition: Spark must see every row, or the next state version is missing.
         """
         try:
+            self._run.begin_epoch(number)
             reports = [bytes(row.body) for row in batch.collect() if row.level == DRIVER]
             plan = self._run.finish_epoch(reports)
             assert plan.epoch == number, f"Spark runs epoch {number}, its plan says {plan.epoch}"
@@ -33,6 +34,6 @@ class EpochLoop:
         except Exception as problem:
             self.problem = problem
             raise
+        self.last_epoch = number
         if plan.terminal:
-            self.terminal_epoch = number
             self.finished.set()

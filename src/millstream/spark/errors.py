@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from py4j.protocol import Py4JNetworkError
+
 from millstream import errors
 from millstream.errors import ExternalFailure, MillstreamError
 
@@ -35,6 +37,9 @@ def translated(problem: Exception) -> MillstreamError:
     """What ended a query as one of our errors; ours stay as they are."""
     if isinstance(problem, MillstreamError):
         return problem
+    if isinstance(problem, (OSError, Py4JNetworkError)):
+        msg = f"the connection to Spark's JVM broke: {type(problem).__name__}: {problem}"
+        return ExternalFailure(msg, code="SPARK-004", hint="see whether the JVM was killed; start the job again")
     text = str(problem)
     found = _MARK.search(text)
     if found is not None:

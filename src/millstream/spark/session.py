@@ -49,7 +49,11 @@ def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSes
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         active = _started(deployment, debug=debug)
     session = active.newSession()
-    confs = {**QUERY_CONFS, "spark.sql.shuffle.partitions": str(deployment.plan.parallelism)}
+    confs = {
+        **QUERY_CONFS,
+        "spark.sql.shuffle.partitions": str(deployment.plan.parallelism),
+        "spark.sql.streaming.minBatchesToRetain": str(max(2, deployment.epochs.retained)),
+    }
     runtime_confs = {name: value for name, value in deployment.confs if name.startswith("spark.sql.")}
     for name, value in {**confs, **runtime_confs}.items():
         session.conf.set(name, value)

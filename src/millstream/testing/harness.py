@@ -22,7 +22,7 @@ from millstream.model.ids import StepId
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.runtime.counts import Counts
-from millstream.runtime.run import EpochSummary, RunResult
+from millstream.runtime.result import EpochSummary, RunResult
 
 Engine = Literal["local", "spark"]
 Row = dict[str, Any]

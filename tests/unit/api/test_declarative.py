@@ -5,7 +5,9 @@ import json
 import pytest
 from tests.unit.plan import portable_jobs
 
+import millstream as ms
 from millstream.api.declarative import load_job
+from millstream.api.item import Item, aggregates
 from millstream.connectors.collect.sink import collected
 from millstream.errors import InvalidExpression, InvalidPlan, InvalidSchema, InvalidStep
 
@@ -51,7 +53,7 @@ steps:
   - source: orders
     from: {{memory: {{rows: [{{user: a, amount: 1.5, at: 1}}]}}}}
     schema: user string, amount double, at long, tags array<string>
-  - aggregate: {{n: count(amount), last: last(at)}}
+  - aggregate: {{n: count(amount), last: last(at), k: count_distinct(at) filter (where (amount > 1))}}
     key_by: [user, at]
     emit: row
   - sink: a
@@ -269,7 +271,7 @@ def test_refusals_say_where_in_the_file(old, new, kind, code, place):
 def test_unknown_keys_list_the_known_ones():
     with pytest.raises(InvalidStep) as caught:
         load_job(WINDOWS.replace("idle_after", "idle_aftr"))
-    assert caught.value.known == "event_time, id, idle_after, input, max_delay, rebalance"
+    assert caught.value.known == "event_time, id, idle_after, input, max_delay, rebalance, uid"
 
 
 @pytest.mark.parametrize(
@@ -302,3 +304,19 @@ def test_aliases_cannot_stand_for_an_endless_file():
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     with pytest.raises(InvalidPlan, match="DECL-002"):
         load_job("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "aggregate"),
+    [
+        ("count()", ms.count()),
+        ("count_distinct(user)", ms.count_distinct("user")),
+        ("count() filter (where amount > 1)", ms.count(where="amount > 1")),
+        (
+            "sum(abs(amount)) FILTER(WHERE (amount > 1) AND user = 'a')",
+            ms.sum("abs(amount)", where="(amount > 1) AND user = 'a'"),
+        ),
+    ],
+)
+def test_aggregates_are_written_as_in_sql(text, aggregate):
+    assert aggregates(Item(kind="aggregate", value={"x": text}, options={})) == {"x": aggregate}

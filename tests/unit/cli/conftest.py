@@ -1,11 +1,15 @@
 """A command line in this process: it leaves `sys.path` and `sys.modules` as they were."""
 
 import sys
+import threading
 
 import pytest
 from typer.testing import CliRunner
 
+import millstream as ms
+from millstream.api.running import RunningJob, engine_for
 from millstream.cli.main import app
+from millstream.plan.deployment import Deployment
 
 JOB = """
 import millstream as ms
@@ -37,3 +41,48 @@ def job_file(tmp_path):
     path = tmp_path / "orders_job.py"
     path.write_text(JOB)
     return path
+
+
+TICKS = """
+import millstream as ms
+
+job = ms.Job("ticks", epoch_interval="20ms", parallelism=PARALLELISM)
+ticks = job.source("ticks", ms.rate(500)).with_columns(k="value % 7")
+ticks.key_by("k").aggregate(n=ms.count(), id="n").sink("out", ms.files("OUT"))
+"""
+
+
+@pytest.fixture
+def ticks_file(tmp_path):
+    """An endless job as a Python file: `ticks_file(parallelism=3)`."""
+
+    def write(parallelism=2):
+        path = tmp_path / f"ticks_{parallelism}.py"
+        text = TICKS.replace("PARALLELISM", str(parallelism)).replace("OUT", str(tmp_path / "out"))
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def ticks(tmp_path):
+    """The endless job, running in this process over `tmp_path / "checkpoint"`; it has published an epoch."""
+    started = []
+
+    def start(parallelism=2, **options):
+        job = ms.Job("ticks", parallelism=parallelism)
+        ticks = job.source("ticks", ms.rate(500)).with_columns(k="value % 7")
+        ticks.key_by("k").aggregate(n=ms.count(), id="n").sink("out", ms.files(tmp_path / "out"))
+        deployment = job.compile(Deployment(checkpoint=str(tmp_path / "checkpoint"))).deployment
+        published = threading.Event()
+        engine = engine_for(deployment, local=True, **options)
+        running = RunningJob("ticks", engine, listener=lambda _: published.set())
+        started.append(running)
+        assert published.wait(30)
+        return running
+
+    yield start
+    for running in started:
+        if running.is_running:
+            running.cancel()

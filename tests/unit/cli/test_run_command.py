@@ -1,11 +1,13 @@
-"""`run --local`: progress, summary, JSON lines, resuming, and Ctrl-C."""
+"""`run --local`: progress, summary, JSON lines, metrics, resuming, and signals."""
 
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -13,7 +15,7 @@ from millstream.cli.progress import epoch_line
 from millstream.connectors.collect.sink import collected
 from millstream.model.time import MIN_TIME
 from millstream.runtime.counts import StepCounts
-from millstream.runtime.run import EpochSummary
+from millstream.runtime.result import EpochSummary
 
 MAIN = [sys.executable, "-m", "millstream.cli.main"]
 ENDLESS = """
@@ -28,7 +30,8 @@ def test_the_summary_counts_the_rows_of_every_step(cli, job_file):
     result = cli("run", job_file, "--local")
     assert result.exit_code == 0, result.stderr
     first, header, *lines = result.stdout.splitlines()
-    assert first.startswith("orders: 2 epochs, 3 rows in, 2 rows out, ")
+    assert first.startswith("orders (exactly_once): 2 epochs, 3 rows in, 2 rows out, ")
+    assert first.endswith("; finished")
     assert header.split() == ["step", *StepCounts.__struct_fields__]
     shown = {line.split()[0]: dict(zip(header.split()[1:], map(int, line.split()[1:]), strict=True)) for line in lines}
     paid, out = shown["paid"], shown["out"]
@@ -73,22 +76,136 @@ def test_a_failing_function_fails_the_job(cli, job_file):
     assert result.stderr.startswith("error [RUN-001] step 'paid'")
 
 
-@pytest.mark.parametrize("with_checkpoint", [True, False])
-def test_ctrl_c_stops_and_says_how_to_resume(tmp_path, with_checkpoint):
+@contextlib.contextmanager
+def endless(tmp_path, *options, job=ENDLESS):
+    """An endless job in a process of its own that has published an epoch."""
     path = tmp_path / "endless.py"
-    path.write_text(ENDLESS)
-    options = ["--checkpoint", str(tmp_path / "checkpoint")] if with_checkpoint else []
+    path.write_text(job)
     command = [*MAIN, "run", str(path), "--local", "-o", "json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert json.loads(process.stdout.readline())["type"] == "epoch"
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_drains(tmp_path, number):
+    with endless(tmp_path, "--checkpoint", str(tmp_path / "checkpoint")) as process:
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    first, last = errors.splitlines()
+    assert first.startswith("draining: reading no more")
+    assert last.startswith("drained: everything that was read is published, the job is complete")
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert lines[-2]["terminal"]
+    assert lines[-1]["ended"] == "drained"
+
+
+GATED = """
+import pathlib
+import time
+import millstream as ms
+
+HERE = pathlib.Path({folder!r})
+
+
+def gated(row):
+    # The first epoch holds values below 100 only; a later one stops here until it is let through.
+    if row["value"] >= 100:
+        (HERE / "in-flight").touch()
+        while not (HERE / "gate").exists():
+            time.sleep(0.01)
+    return row
+
+
+job = ms.Job("gated", rows_per_epoch=100)
+job.source("ticks", ms.rate(1000)).map(gated, schema="timestamp timestamp, value long", id="gated").sink("out", ms.collect("x"))
+"""
+
+
+@contextlib.contextmanager
+def held_in_an_epoch(tmp_path, *options):
+    """A process whose second epoch or a later one is in flight, and stays so until `gate` is there."""
+    with endless(tmp_path, *options, job=GATED.format(folder=str(tmp_path))) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "in-flight").exists():
+            assert time.monotonic() < deadline, "no epoch reached the gate"
+            time.sleep(0.01)
+        yield process
+
+
+@pytest.mark.parametrize("with_checkpoint", [True, False])
+def test_the_second_signal_cancels_and_says_how_to_resume(tmp_path, with_checkpoint):
+    options = ["--checkpoint", str(tmp_path / "checkpoint")] if with_checkpoint else []
+    with held_in_an_epoch(tmp_path, *options) as process:
+        for line in ("draining", "stopping at once"):
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.readline().startswith(line)
+        (tmp_path / "gate").touch()
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
+    assert json.loads(output.splitlines()[-1])["ended"] == "cancelled"
     if with_checkpoint:
-        assert f"resume with the same command: millstream run {path} --local -o json --checkpoint" in errors
+        assert "cancelled; resume with the same command: millstream run" in errors
     else:
         assert "the next run starts afresh" in errors
+
+
+def test_the_third_signal_does_not_wait(tmp_path):
+    with held_in_an_epoch(tmp_path) as process:
+        for line in ("draining", "stopping at once", "cancelled"):
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.readline().startswith(line)
+        assert process.wait(timeout=30) == 130
+
+
+def test_metrics_are_kept_in_a_file(cli, job_file, tmp_path):
+    path = tmp_path / "orders.prom"
+    assert cli("run", job_file, "--local", "--metrics", path).exit_code == 0
+    lines = path.read_text().splitlines()
+    assert 'millstream_guarantee{job="orders",guarantee="exactly_once"} 1' in lines
+    assert 'millstream_rows_in_total{job="orders"} 3' in lines
+    assert 'millstream_epochs_total{job="orders"} 2' in lines
+    assert 'millstream_fencing_token{job="orders"} 1' in lines
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+def test_epoch_options_reach_the_run(cli, job_file, tmp_path):
+    job_file.write_text(
+        job_file.read_text().replace('"orders", parallelism', '"orders", rows_per_epoch=1, parallelism')
+    )
+    options = ["--retain", "2", "--min-pause", "1ms", "--epoch-timeout", "1m", "--lease-term", "5s"]
+    assert cli("run", job_file, "--local", "--checkpoint", tmp_path / "c", *options).exit_code == 0
+    assert len(list((tmp_path / "c" / "millstream" / "manifests").rglob("*.json"))) == 2
+
+
+@pytest.mark.parametrize(("option", "code"), [("--min-pause", "STEP-004"), ("--lease-term", "STEP-004")])
+def test_a_wrong_duration_is_refused(cli, job_file, option, code):
+    result = cli("run", job_file, "--local", option, "soon")
+    assert (result.exit_code, code in result.stderr) == (3, True)
+
+
+def test_manifests_may_lie_in_a_database(cli, job_file, tmp_path):
+    store = f"sqlite:////{tmp_path}/manifests.db"
+    command = ["run", job_file, "--local", "--checkpoint", tmp_path / "c", "--manifests", store, "-o", "json"]
+    assert cli(*command).exit_code == 0
+    assert json.loads(cli(*command).stdout)["resumed_from"] == 1
+    assert not (tmp_path / "c" / "millstream").exists()
+    result = cli("doctor", tmp_path / "c", "--manifests", store)
+    assert (result.exit_code, "verdict: complete" in result.stdout) == (0, True)
+
+
+def test_state_is_given_up_once(cli, job_file, tmp_path):
+    command = ["run", job_file, "--local", "--checkpoint", tmp_path / "checkpoint", "-o", "json"]
+    assert cli(*command).exit_code == 0
+    refused = cli(*command, "--ignore-state-once")
+    assert (refused.exit_code, "SINK-003" in refused.stderr) == (5, True)
+    again = [*command, "--ignore-state-once", "--on-newer-output", "truncate"]
+    over = [json.loads(cli(*again).stdout.splitlines()[-1]) for _ in range(2)]
+    assert [(result["epochs"], result["resumed_from"]) for result in over] == [(2, None), (0, 1)]
+    assert len(collected("cli-orders")) == 2
 
 
 def test_a_terminal_shows_a_progress_line(job_file):
@@ -109,8 +226,8 @@ def test_a_terminal_shows_a_progress_line(job_file):
             shown += part
     os.close(ours)
     assert process.returncode == 0
-    assert b"orders: starting" in shown
-    assert b"orders: 2 epochs, 3 rows in, 2 rows out" in shown
+    assert b"orders (exactly_once): starting" in shown
+    assert b"orders (exactly_once): 2 epochs, 3 rows in, 2 rows out" in shown
 
 
 def test_the_progress_line():

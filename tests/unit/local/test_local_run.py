@@ -6,7 +6,8 @@ import millstream as ms
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
 from millstream.local.run import run
-from millstream.plan.deployment import Deployment
+from millstream.plan.deployment import Deployment, EpochPolicy
+from millstream.runtime.control import RunControl
 from millstream.testing import ABORT, ADVANCE_CLOCK, WATERMARK, run_job
 
 ROWS = [{"k": "abc"[i % 3], "at": 7 * i % 50 + i, "v": i} for i in range(40)]
@@ -79,8 +80,9 @@ def test_a_crash_in_the_epoch_protocol_changes_nothing(tmp_path, failpoints, pla
 
 
 def test_only_the_newest_states_are_kept(tmp_path):
-    run(job_of(ROWS, name="kept").compile(Deployment(checkpoint=str(tmp_path))).deployment)
-    assert len(list((tmp_path / "local").iterdir())) == 2
+    deployment = Deployment(checkpoint=str(tmp_path), epochs=EpochPolicy(retained=2))
+    run(job_of(ROWS, name="kept").compile(deployment).deployment)
+    assert len(list((tmp_path / "local").glob("*/state-*"))) == 2
 
 
 def interrupted(tmp_path, failpoints, name):
@@ -95,7 +97,7 @@ def interrupted(tmp_path, failpoints, name):
 @pytest.mark.parametrize("how", ["delete", "empty", "cut"])
 def test_state_that_cannot_be_read_is_refused(tmp_path, failpoints, how):
     plan = interrupted(tmp_path, failpoints, f"state-{how}")
-    for path in (tmp_path / "local").iterdir():
+    for path in (tmp_path / "local").glob("*/state-*"):
         if how == "delete":
             path.unlink()
         else:
@@ -114,12 +116,12 @@ def test_another_parallelism_is_refused(tmp_path, failpoints):
     assert caught.value.code == "CKPT-008"
 
 
-def test_a_lost_lineage_is_refused(tmp_path, failpoints):
-    plan = interrupted(tmp_path, failpoints, "lineage")
-    (tmp_path / "millstream" / "lineage.json").unlink()
+def test_a_lost_head_is_refused(tmp_path, failpoints):
+    plan = interrupted(tmp_path, failpoints, "headless")
+    (tmp_path / "millstream" / "head.json").unlink()
     with pytest.raises(CheckpointRefused) as caught:
         run(plan)
-    assert caught.value.code == "CKPT-007"
+    assert caught.value.code == "CKPT-012"
 
 
 def test_another_job_in_the_same_directory_is_refused(tmp_path):
@@ -134,12 +136,19 @@ def test_unbounded_input_is_drained_when_asked(tmp_path):
     windows = ticks.with_columns(k="value % 2").key_by("k").window(ms.tumbling("1h")).aggregate(n=ms.count(), id="w")
     windows.sink("out", ms.collect("drained"))
     plan = job.compile(Deployment(checkpoint=str(tmp_path))).deployment
-    epochs, clock = [], iter(range(0, 10_000_000, 100))
-    result = run(plan, clock=lambda: next(clock), listener=epochs.append, should_stop=lambda: len(epochs) >= 4)
+    epochs, clock, control = [], iter(range(0, 10_000_000, 100)), RunControl()
+
+    def seen(epoch):
+        epochs.append(epoch)
+        if len(epochs) == 4:
+            control.ask("drain")
+
+    result = run(plan, clock=lambda: next(clock), listener=seen, control=control)
+    assert result.ended == "drained"
     assert [epoch.terminal for epoch in epochs] == [False] * 4 + [True]
     assert result.rows_in > 0
     assert sum(row["n"] for row in collected("drained")) == result.rows_in
-    assert run(plan, should_stop=lambda: True).epochs == 0
+    assert run(plan).epochs == 0
 
 
 def test_counts_balance_and_the_summary_adds_up():

@@ -77,9 +77,9 @@ def windows():
 def keyed():
     job = ms.Job("keyed")
     stream = rows(job)
-    stream.key_by("user", "at").aggregate(n=ms.count("amount"), last=ms.last("at"), emit="row").sink(
-        "a", ms.collect("a")
-    )
+    stream.key_by("user", "at").aggregate(
+        n=ms.count("amount"), last=ms.last("at"), k=ms.count_distinct("at", where="(amount > 1)"), emit="row"
+    ).sink("a", ms.collect("a"))
     stream.key_by("user").reduce(add, id="sum").sink("r", ms.collect("r"))
     process = stream.key_by("user").process(
         Counter,

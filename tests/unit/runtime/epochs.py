@@ -14,7 +14,7 @@ from millstream.runtime.codecs import batch_to_rows, batch_to_text, table_from_t
 from millstream.runtime.counts import total
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER
-from millstream.runtime.messages import TaskInput, TaskReport
+from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask
 
@@ -57,7 +57,9 @@ class Epochs:
         body = [{"rows": batch_to_text(part)} for part in batches_from_json(to_json(list(rows)), self._schemas[source])]
         splits = [(source, "0", body)] if rows else []
         cells = list(
-            run_source_task(self._programs[0], TaskInput(task=0, tasks=1, plan=plan, splits=splits, lineage="l"))
+            run_source_task(
+                self._programs[0], TaskInput(task=0, tasks=1, plan=plan, splits=splits, run=RunIdentity(lineage="l"))
+            )
         )
         made = [cell for cell in cells if cell.level == DRIVER]
         for program in self._programs[1:]:

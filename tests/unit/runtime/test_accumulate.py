@@ -59,7 +59,7 @@ def mean(values, kind):
 def expected(values, kind):
     known = [value for value in values if value is not None]
     with_sum = kind in {"byte", "int", "long", "float", "double"} or kind.startswith("decimal")
-    found = {"rows": len(values), "count_": len(known)}
+    found = {"rows": len(values), "count_": len(known), "count_distinct_": len(set(known))}
     if "min" in kinds_for(kind):
         found |= {"min_": min(known, default=None), "max_": max(known, default=None)}
     found |= {"first_": known[0] if known else None, "last_": known[-1] if known else None}

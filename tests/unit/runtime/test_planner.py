@@ -287,13 +287,6 @@ def test_what_the_planner_learned_survives_json():
     assert msgspec.convert(stored, PlannerState) == planned.planner.state
 
 
-def test_sources_learn_what_is_published_and_are_closed():
-    planned = Planned({"a": Source(10)})
-    planned.planner.acknowledge(planned.next())
-    planned.planner.close()
-    assert (planned.sources["a"].acknowledged, planned.sources["a"].is_closed) == ([10], True)
-
-
 @pytest.mark.parametrize("tasks", [1, 2, 3, 7])
 @pytest.mark.parametrize("weights", [[], [5], [1] * 10, [0, 0, 0], [100, 1, 1, 1], [1, 1, 1, 100], [10] * 6])
 def test_spreading_keeps_order_and_loses_nothing(tasks, weights):

@@ -8,11 +8,12 @@ import millstream as ms
 from millstream.connectors.collect import sink as collect_sink
 from millstream.connectors.json_values import batches_from_json
 from millstream.errors import ExternalFailure, StepFailed
+from millstream.local.native import LocalSide
 from millstream.plan.deployment import Deployment
 from millstream.runtime.codecs import batch_to_text
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER
-from millstream.runtime.messages import TaskInput, TaskReport
+from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.run import Run
 from millstream.runtime.task import run_source_task
@@ -112,7 +113,9 @@ def test_a_task_that_is_given_up_aborts_its_writers(writers):
     program = LevelProgram(run.deployment, 0)
     plan = EpochPlan(epoch=0, now=0, sources={})
     body = run_body([{"a": 1}], run)
-    cells = run_source_task(program, TaskInput(task=0, tasks=1, plan=plan, splits=[("in", "0", body)], lineage="l"))
+    cells = run_source_task(
+        program, TaskInput(task=0, tasks=1, plan=plan, splits=[("in", "0", body)], run=RunIdentity(lineage="l"))
+    )
     assert any(writers for _ in cells)
     cells.close()
     assert [writer.did for writer in writers] == [["abort"]]
@@ -128,7 +131,7 @@ def keyed_run():
     job.source("in", ms.memory([]), schema="a long").key_by("a").aggregate(n=ms.count(), id="n").sink(
         "out", ms.collect("acknowledged")
     )
-    return Run(job.compile(Deployment()).deployment, engine="local")
+    return Run(job.compile(Deployment()).deployment, engine="local", side=LocalSide())
 
 
 def reports(*tasks, plan=True):
@@ -167,6 +170,7 @@ def test_an_epoch_without_a_plan_or_without_reports_is_refused():
 
 def test_reports_are_taken_in_any_order():
     run = keyed_run()
+    run.begin_epoch(0)
     assert run.finish_epoch(reports(*reversed(ALL))).epoch == 0
     assert run.result.epochs == 1
 
@@ -175,6 +179,9 @@ def test_reports_go_to_the_driver_only():
     run = Epochs(chain_job("skip"))
     plan = EpochPlan(epoch=0, now=0, sources={})
     cells = list(
-        run_source_task(LevelProgram(run.deployment, 0), TaskInput(task=0, tasks=1, plan=plan, splits=[], lineage="l"))
+        run_source_task(
+            LevelProgram(run.deployment, 0),
+            TaskInput(task=0, tasks=1, plan=plan, splits=[], run=RunIdentity(lineage="l")),
+        )
     )
     assert [cell.level for cell in cells] == [DRIVER]

@@ -179,7 +179,7 @@ def test_user_modules_travel_by_value(tmp_path):
         sys.path.insert(0, {str(tmp_path)!r})
         import users_code, millstream as ms
         from millstream.plan.deployment import Deployment
-        from millstream.spark.compile import ship_by_value
+        from millstream.spark.shipping import ship_by_value
         from millstream.spark.level import Shipped
         import cloudpickle
         job = ms.Job("shipped")

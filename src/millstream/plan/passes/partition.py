@@ -12,7 +12,9 @@ def partition(graph: JobGraph, fingerprint: Fingerprint) -> PartitionedPlan:
     """Levels rise by one at each exchange; forward edges keep the level of their deepest input."""
     levels: dict[StepId, int] = {}
     for vertex in graph.vertices:
-        levels[vertex.id] = max((levels[edge.source] + edge.is_exchange for edge in graph.into(vertex.id)), default=0)
+        # A step with state gets all its rows through the gate of its subtask, also those it takes as they come.
+        before = [levels[edge.source] + (edge.is_exchange or vertex.is_keyed) for edge in graph.into(vertex.id)]
+        levels[vertex.id] = max(before, default=0)
     edges = tuple(
         PlannedEdge(port=port, edge=edge, from_level=levels[edge.source], to_level=levels[edge.target])
         for port, edge in enumerate(graph.edges)

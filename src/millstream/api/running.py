@@ -1,0 +1,168 @@
+"""`RunningJob`: a job that runs in a thread of this process, and what may be asked of it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
+from millstream.plan.deployment import DeploymentPlan
+
+NEWER_OUTPUT = ("refuse", "keep", "truncate")
+_KEPT_EPOCHS = 1000
+_POLL_SECONDS = 0.1
+
+Engine = Callable[..., Any]
+"""Takes `control=` and `listener=`; runs the job to its end and returns its result."""
+
+
+def engine_for(
+    deployment: DeploymentPlan,
+    *,
+    local: bool = False,
+    from_savepoint: str | Path | None = None,
+    on_newer_output: str = "refuse",
+    allow_dropped_state: bool = False,
+    ignore_state_once: bool = False,
+    **options: Any,
+) -> Engine:
+    """The engine of a run, told where to begin. Engines are found by name: one of them brings pyspark along."""
+    if on_newer_output not in NEWER_OUTPUT:
+        msg = "unknown wish about newer output"
+        raise InvalidStep(
+            msg, code="STEP-093", found=repr(on_newer_output), known=NEWER_OUTPUT, hint="use on_newer_output='refuse'"
+        )
+    start = importlib.import_module("millstream.runtime.start").Start(
+        savepoint=None if from_savepoint is None else str(from_savepoint),
+        newer_output=on_newer_output,
+        allow_dropped_state=allow_dropped_state,
+        ignore_state_once=ignore_state_once,
+    )
+    engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.run")
+    return partial(engine.run, deployment, start=start, **options)
+
+
+class RunningJob:
+    """A job that runs. Made by `Job.start`.
+
+    Requests may come from any thread. Asking for an end waits for it; a request that cannot be done raises, and the job
+    goes on.
+    """
+
+    def __init__(self, name: str, engine: Engine, *, listener: Callable[[Any], None] | None = None) -> None:
+        self.name = name
+        self._engine, self._listener = engine, listener
+        self._control: Any = importlib.import_module("millstream.runtime.control").RunControl()
+        self._epochs: deque[Any] = deque(maxlen=_KEPT_EPOCHS)
+        self._result: Any = None
+        self._problem: BaseException | None = None
+        self._ended = threading.Event()
+        # A process that ends does not wait for it: what is not durable then is done again by the next run.
+        self._thread = threading.Thread(target=self._run, name=f"millstream-{name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._engine(control=self._control, listener=self._note)
+        except BaseException as problem:  # raised again by `wait`, in the thread that asks
+            self._problem = problem
+        finally:
+            self._ended.set()
+
+    def _note(self, summary: Any) -> None:
+        self._epochs.append(summary)
+        if self._listener is not None:
+            self._listener(summary)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self._ended.is_set()
+
+    @property
+    def epochs(self) -> list[Any]:
+        """The newest published epochs in numbers, oldest first; at most the last 1,000."""
+        return list(self._epochs)
+
+    def ask(self, action: str, *, to: str | Path | None = None, id: str | None = None, native: bool = False) -> Any:
+        """Hand a request to the run without waiting; its `wait()` gives the answer.
+
+        Args:
+            action: `drain`, `suspend`, `cancel` or `savepoint`.
+            to: the folder that holds savepoints; by default `savepoints` in the checkpoint directory.
+            id: names the request; asking again with the same id makes no second savepoint.
+            native: a fast copy of the engine's own files, for the same plan only.
+        """
+        place = "" if to is None else str(Path(to).resolve())
+        return self._control.ask(action, to=place, form="native" if native else "canonical", id=id)
+
+    def drain(self, timeout: float | None = None) -> Any:
+        """Read nothing more, close what is open, publish, end. The job is complete then."""
+        return self._end("drain", timeout)
+
+    def suspend(
+        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+    ) -> Any:
+        """Take a savepoint and end; `savepoint` of the result is its directory. Running the job again resumes it."""
+        return self._end("suspend", timeout, to=to, id=id, native=native)
+
+    def cancel(self, timeout: float | None = None) -> Any:
+        """End now. What was published stays; running the job again resumes it."""
+        return self._end("cancel", timeout)
+
+    def export_savepoint(
+        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+    ) -> str:
+        """Take a savepoint while the job goes on; returns its directory."""
+        return str(self._answer(self.ask("savepoint", to=to, id=id, native=native), timeout).path)
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """The result, once the job has ended; raises what made it fail.
+
+        Raises:
+            TimeoutError: it has not ended in that many seconds.
+        """
+        if not self._ended.wait(timeout):
+            msg = f"job {self.name!r} has not ended in {timeout} s"
+            raise TimeoutError(msg)
+        # An interpreter that ends while native code of the thread still cleans up would abort.
+        self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+        return self._result
+
+    def _end(self, action: str, timeout: float | None, **wish: Any) -> Any:
+        self._answer(self.ask(action, **wish), timeout)
+        return self.wait(timeout)
+
+    def _answer(self, pending: Any, timeout: float | None) -> Any:
+        """The answer to a request; a run that ended without one says why."""
+        waited = 0.0
+        while timeout is None or waited < timeout:
+            with contextlib.suppress(TimeoutError):
+                return checked(pending.wait(_POLL_SECONDS))
+            waited += _POLL_SECONDS
+            if not self.is_running:
+                with contextlib.suppress(TimeoutError):
+                    return checked(pending.wait(0))
+                self.wait()
+                msg = f"job {self.name!r} has ended"
+                raise InvalidStep(msg, code="STEP-092", hint="ask while it runs, or start it again")
+        msg = f"request {pending.request.id!r} was not answered in {timeout} s"
+        raise TimeoutError(msg)
+
+
+def checked(answer: Any) -> Any:
+    """An answer; that a request could not be done is raised."""
+    if answer.done:
+        return answer
+    fields = dict(answer.error)
+    message = fields.pop("message", None) or "the request could not be done"
+    is_refused = str(fields.get("code", "")).startswith(("CKPT-", "SAVE-"))
+    raise (CheckpointRefused if is_refused else MillstreamError)(message, **fields)

@@ -1,0 +1,40 @@
+"""Reads the state of a checkpoint on Spark, for people and for savepoints of a job that does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millstream.api.job import Job
+from millstream.checkpoint.manifest import EpochManifest
+from millstream.connectors.collect.spec import collect
+from millstream.connectors.memory.spec import memory
+from millstream.spark.session import open_session
+from millstream.spark.state_reader import StatePages, read_subtasks
+
+
+def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, StatePages]]:
+    """The pages of a level, subtask by subtask; starts Spark when it does not run in this process.
+
+    Args:
+        folder: Spark's folder in the checkpoint.
+        manifest: of an epoch whose commit Spark retains.
+        level: the keyed level.
+    """
+    return read_subtasks(
+        _session(manifest.parallelism),
+        folder,
+        manifest.epoch,
+        level=level,
+        depth=manifest.depth,
+        parallelism=manifest.parallelism,
+    )
+
+
+def _session(parallelism: int) -> SparkSession:
+    """A session with the settings of a query that has nothing to do."""
+    job = Job("reading", parallelism=parallelism)
+    job.source("nothing", memory([]), schema="n long").sink("nowhere", collect("nowhere"))
+    return open_session(job.compile().deployment)

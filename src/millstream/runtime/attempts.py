@@ -1,0 +1,49 @@
+"""Runs a job again when something outside it failed, as often in a row as the job tolerates."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from millstream.errors import ExternalFailure, MillstreamError
+from millstream.runtime.result import RunResult
+
+_log = logging.getLogger(__name__)
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 10.0
+
+
+def run_tolerant(
+    once: Callable[[RunResult | None], RunResult], tolerated: int, result: Callable[[], RunResult | None]
+) -> RunResult:
+    """Call `once` until it returns; a failure that may pass is tolerated if fewer came in a row.
+
+    Args:
+        once: one attempt, given the result so far.
+        tolerated: failures in a row, without a published epoch between them, that are got over.
+        result: what the last attempt had done when it failed.
+    """
+    failures, epochs = 0, 0
+    while True:
+        try:
+            return _typed(once, result())
+        except MillstreamError as problem:
+            so_far = result()
+            if so_far is not None and so_far.epochs > epochs:
+                failures, epochs = 0, so_far.epochs
+            failures += 1
+            if problem.retry != "backoff" or failures > tolerated or so_far is None:
+                raise
+            so_far.failures += 1
+            _log.warning("attempt failed (%d of %d tolerated in a row): %s", failures, tolerated, problem)
+            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failures - 1)))
+
+
+def _typed(once: Callable[[RunResult | None], RunResult], so_far: RunResult | None) -> RunResult:
+    """A full disk or a broken file system is a failure of the surroundings like any other."""
+    try:
+        return once(so_far)
+    except OSError as problem:
+        msg = f"a file or the disk failed: {problem}"
+        raise ExternalFailure(msg, code="RUN-014", hint="free space or mend it, then start the job again") from problem

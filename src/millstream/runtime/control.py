@@ -1,0 +1,150 @@
+"""What people ask of a run while it runs: end it in one of three ways, or take a savepoint."""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from collections import deque
+from typing import Any, Literal
+
+import msgspec
+
+from millstream.checkpoint.stores.base import ManifestStore
+from millstream.errors import InvalidStep, MillstreamError
+
+Action = Literal["cancel", "drain", "suspend", "savepoint"]
+ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")
+Form = Literal["canonical", "native"]
+FORMS: tuple[Form, ...] = ("canonical", "native")
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+"""An id names objects and directories."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One wish. Its id is chosen by whoever asks: asking again with the same id changes nothing."""
+
+    id: str
+    action: Action
+    to: str = ""
+    """Where the savepoint goes: a folder that holds one directory per savepoint."""
+    form: Form = "canonical"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a request."""
+
+    id: str
+    done: bool
+    path: str = ""
+    """The savepoint's directory."""
+    error: dict[str, Any] = {}
+
+
+class Pending:
+    """A request on its way; `wait` gives its answer."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._answered = threading.Event()
+        self._answer: Answer | None = None
+
+    def wait(self, timeout: float | None = None) -> Answer:
+        """The answer, once there is one."""
+        if not self._answered.wait(timeout):
+            msg = f"request {self.request.id!r} was not answered in {timeout} s"
+            raise TimeoutError(msg)
+        assert self._answer is not None, "an answered request has an answer"
+        return self._answer
+
+    def settle(self, answer: Answer) -> None:
+        """Called by the run."""
+        self._answer = answer
+        self._answered.set()
+
+
+class RunControl:
+    """Requests of the process that runs a job; shared between threads."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Pending] = deque()
+
+    def ask(self, action: Action, *, to: str = "", form: Form = "canonical", id: str | None = None) -> Pending:
+        """Hand a request to the run."""
+        pending = Pending(checked_request(action, to=to, form=form, id=id))
+        self._waiting.append(pending)
+        return pending
+
+    def taken(self) -> list[Pending]:
+        """Requests that came since the last call."""
+        found = []
+        while self._waiting:
+            found.append(self._waiting.popleft())
+        return found
+
+
+class RequestBox:
+    """Requests and answers of other processes, as objects in the checkpoint's store."""
+
+    def __init__(self, store: ManifestStore) -> None:
+        self._store = store
+        self._seen: set[str] = set()
+
+    def put(self, request: Request) -> None:
+        """Leave a request for whoever runs the checkpoint; the same id again changes nothing."""
+        self._store.create(f"requests/{request.id}.json", msgspec.json.encode(request))
+
+    def taken(self) -> list[Pending]:
+        """Unanswered requests that were not taken before."""
+        found = []
+        for name in self._store.names("requests/"):
+            identifier = name.removeprefix("requests/").removesuffix(".json")
+            if identifier in self._seen:
+                continue
+            self._seen.add(identifier)
+            content = self._store.read(name)
+            if content is not None and self.answer(identifier) is None:
+                found += self._read(identifier, content)
+        return found
+
+    def _read(self, identifier: str, content: bytes) -> list[Pending]:
+        """A request that cannot be read is answered; it must not end the run."""
+        try:
+            return [Pending(msgspec.json.decode(content, type=Request))]
+        except msgspec.DecodeError as problem:
+            self.reply(failed(identifier, problem))
+            return []
+
+    def reply(self, answer: Answer) -> None:
+        """Answer a request, once."""
+        self._store.create(f"answers/{answer.id}.json", msgspec.json.encode(answer))
+
+    def answer(self, identifier: str) -> Answer | None:
+        """The answer to a request, if there is one."""
+        content = self._store.read(f"answers/{identifier}.json")
+        return None if content is None else msgspec.json.decode(content, type=Answer)
+
+
+def checked_request(action: str, *, to: str = "", form: str = "canonical", id: str | None = None) -> Request:
+    """A request; an unknown action or form is refused."""
+    if action not in ACTIONS or form not in FORMS:
+        msg = "unknown request"
+        raise InvalidStep(
+            msg, code="STEP-090", found=f"{action} {form}", known=[*ACTIONS, *FORMS], hint="use a known action and form"
+        )
+    if id is not None and _ID.fullmatch(id) is None:
+        msg = "the id of a request is not usable"
+        raise InvalidStep(
+            msg, code="STEP-094", found=repr(id), known="letters, digits, - _ and .", hint="choose another id"
+        )
+    return msgspec.convert({"id": id or uuid.uuid4().hex[:12], "action": action, "to": to, "form": form}, Request)
+
+
+def failed(identifier: str, problem: Exception) -> Answer:
+    """The answer to a request that could not be done."""
+    fields = (
+        problem.fields()
+        if isinstance(problem, MillstreamError)
+        else {"message": f"{type(problem).__name__}: {problem}"}
+    )
+    return Answer(id=identifier, done=False, error=fields)

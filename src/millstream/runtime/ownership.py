@@ -1,0 +1,92 @@
+"""Who owns a checkpoint: the lease, the lineage and the fences of a run, taken in the order of safety."""
+
+from __future__ import annotations
+
+from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.head import HeadKeeper, newest_token, refuse_headless
+from millstream.checkpoint.lease import Lease, acquire
+from millstream.checkpoint.savepoint import read_savepoint
+from millstream.checkpoint.stores.base import ManifestStore
+from millstream.errors import Fenced
+from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.connector import SinkCommitter
+from millstream.runtime.opening import open_sinks
+from millstream.runtime.resume import check_restore
+from millstream.runtime.start import Beginning, Start, begin
+
+
+class Ownership:
+    """The lease is taken, then the head is moved to this owner, then earlier lineages are closed in every sink."""
+
+    beginning: Beginning
+    sinks: dict[str, SinkCommitter]
+
+    def __init__(self, store: ManifestStore, deployment: DeploymentPlan, engine: str, start: Start) -> None:
+        self._store, self._deployment, self._engine, self._start = store, deployment, engine, start
+        self.lease = self._leased()
+        try:
+            failpoint("leased")
+            self.keeper = self._taken_over()
+        except BaseException:
+            self.lease.release()
+            raise
+
+    @property
+    def lineage(self) -> str:
+        """The lineage of the run."""
+        return self.beginning.head.lineage
+
+    @property
+    def history(self) -> list[tuple[str, int]]:
+        """The earlier lineages that count."""
+        return self.beginning.head.origin.history
+
+    def _leased(self) -> Lease:
+        """One owner at a time. Tokens rise behind the head, should the lease be lost, and behind those of a savepoint."""
+        above = newest_token(self._store)
+        if self._start.savepoint is not None:
+            above = max(above, read_savepoint(self._start.savepoint).token)
+        return acquire(self._store, term=self._deployment.epochs.lease_term, token_above=above)
+
+    def _taken_over(self) -> HeadKeeper:
+        """Move the head to this owner. An earlier owner may move it one last time meanwhile: then look again."""
+        while True:
+            keeper = HeadKeeper(self._store, ignore_damage=self._start.ignore_state_once)
+            if keeper.head is None and not self._start.ignore_state_once:
+                refuse_headless(self._store)
+            self._begin(begin(keeper.head, self._deployment.name, self.lease.token, self._start))
+            try:
+                keeper.move(self.beginning.head)
+            except Fenced:
+                self.close_sinks()
+                newer = HeadKeeper(self._store).head
+                if newer is None or newer.token >= self.lease.token:
+                    raise
+                continue
+            failpoint("lineage_raised")
+            self._succeed()
+            return keeper
+
+    def _begin(self, beginning: Beginning) -> None:
+        """Everything that may be refused before the head moves."""
+        self.beginning = beginning
+        if beginning.savepoint is not None:
+            check_restore(self._deployment, beginning.savepoint, self._engine, self._start)
+        self.sinks = open_sinks(self._deployment, beginning.head.lineage, self.lease.token)
+        origin = beginning.head.origin
+        if beginning.is_new and origin.starts_from_earlier and origin.newer_output == "refuse":
+            for sink in self.sinks.values():
+                sink.check_newer(origin.history)
+
+    def _succeed(self) -> None:
+        """A new lineage closes the earlier ones in every sink."""
+        head = self.beginning.head
+        if head.epoch is None and head.origin.starts_from_earlier:
+            for sink in self.sinks.values():
+                sink.fence()
+                sink.succeed(head.origin.closes, head.origin.newer_output)
+
+    def close_sinks(self) -> None:
+        """Release the sinks."""
+        for sink in self.sinks.values():
+            sink.close()

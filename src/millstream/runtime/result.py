@@ -1,0 +1,59 @@
+"""What a run did, in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from millstream.runtime.counts import Counts, total
+
+Ending = Literal["finished", "drained", "suspended", "cancelled"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSummary:
+    """An epoch that was published, in numbers."""
+
+    epoch: int
+    rows_in: int
+    rows_out: int
+    lag: int | None
+    watermark: int
+    seconds: float
+    terminal: bool
+    guarantee: str = "exactly_once"
+    """The guarantee in force."""
+    token: int = 1
+    """Fencing token of the owner."""
+
+
+Listener = Callable[[EpochSummary], None]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RunResult:
+    """What a run did; `counts` covers the epochs of this run only."""
+
+    job: str
+    checkpoint: str | None
+    epochs: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    counts: Counts = dataclasses.field(default_factory=dict)
+    resumed_from: int | None = None
+    guarantee: str = "exactly_once"
+    ended: Ending = "finished"
+    savepoint: str | None = None
+    """The savepoint it took last."""
+    failures: int = 0
+    """Failures the run got over by itself."""
+
+    def add(self, summary: EpochSummary, counts: Counts, seconds: float) -> None:
+        """Count an epoch."""
+        self.epochs += 1
+        self.rows_in += summary.rows_in
+        self.rows_out += summary.rows_out
+        self.seconds = seconds
+        self.counts = total([self.counts, counts])

@@ -1,0 +1,1 @@
+"""Savepoints on the side of the tasks: writing pages out, reading them in, changing their layout, looking at them."""

@@ -1,0 +1,118 @@
+"""`Job.start`: a job in a thread, its ends, its savepoints, and what happens when it fails."""
+
+import threading
+
+import pytest
+
+import millstream as ms
+from millstream.connectors.collect.sink import clear, collected
+
+
+def ticks(name="ticks", **options):
+    job = ms.Job(name, **options)
+    rows = job.source("ticks", ms.rate(1000)).with_columns(k="value % 5")
+    rows.key_by("k").aggregate(n=ms.count(), id="n").sink("out", ms.collect(name))
+    return job
+
+
+@pytest.fixture(autouse=True)
+def _clean():
+    yield
+    clear("ticks")
+
+
+def newest():
+    return sum({row["k"]: row["n"] for row in collected("ticks")}.values())
+
+
+def published(running):
+    """Wait for an epoch; the wait ends with the job too."""
+    waiting = threading.Event()
+    while not running.epochs:
+        assert running.is_running
+        waiting.wait(0.01)
+    return running
+
+
+def test_drain_publishes_all_that_was_read(tmp_path):
+    running = published(ticks().start(local=True, checkpoint=tmp_path))
+    result = running.drain(30)
+    assert (result.ended, running.is_running) == ("drained", False)
+    assert running.epochs[-1].terminal
+    assert newest() == result.rows_in > 0
+
+
+def test_suspend_and_restore_at_another_parallelism(tmp_path):
+    first = published(ticks().start(local=True, checkpoint=tmp_path / "a")).suspend(tmp_path / "sp", timeout=30)
+    assert first.ended == "suspended"
+    changed = ticks(parallelism=3).start(local=True, checkpoint=tmp_path / "b", from_savepoint=first.savepoint)
+    second = published(changed).drain(30)
+    assert newest() == first.rows_in + second.rows_in
+
+
+def test_export_goes_on_and_a_repeat_makes_no_second_one(tmp_path):
+    running = published(ticks().start(local=True, checkpoint=tmp_path))
+    path = running.export_savepoint(id="one", timeout=30)
+    assert running.export_savepoint(id="one", timeout=30) == path
+    assert running.is_running
+    native = running.export_savepoint(tmp_path / "native", native=True, timeout=30)
+    assert ms.read_state(native, "n").num_rows == 5
+    running.cancel(30)
+
+
+def test_cancel_and_resume(tmp_path):
+    first = published(ticks().start(local=True, checkpoint=tmp_path)).cancel(30)
+    assert first.ended == "cancelled"
+    second = published(ticks().start(local=True, checkpoint=tmp_path)).drain(30)
+    assert second.resumed_from == first.epochs - 1
+    assert newest() == first.rows_in + second.rows_in
+
+
+def test_run_takes_the_same_options(tmp_path):
+    suspended = published(ticks().start(local=True, checkpoint=tmp_path / "a")).suspend(timeout=30)
+    job = ms.Job("ticks")
+    rows = job.source("ticks", ms.rate(1000, rows=suspended.rows_in)).with_columns(k="value % 5")
+    rows.key_by("k").aggregate(n=ms.count(), id="n").sink("out", ms.collect("ticks"))
+    epochs = ms.EpochPolicy(retained=3)
+    result = job.run(local=True, checkpoint=tmp_path / "b", from_savepoint=suspended.savepoint, epochs=epochs)
+    assert (result.ended, result.rows_in) == ("finished", 0)
+    assert newest() == suspended.rows_in
+
+
+def test_a_failure_is_raised_by_wait_and_by_requests(tmp_path):
+    job = ms.Job("failing")
+    job.source("in", ms.memory([{"n": 0}]), schema="n long").map(
+        lambda row: {"n": 1 // row["n"]}, schema="n long"
+    ).sink("out", ms.collect("failing"))
+    running = job.start(local=True, checkpoint=tmp_path)
+    with pytest.raises(ms.MillstreamError, match="RUN-001"):
+        running.wait(30)
+    with pytest.raises(ms.MillstreamError, match="RUN-001"):
+        running.drain()
+
+
+def test_requests_after_the_end_are_refused(tmp_path):
+    running = published(ticks().start(local=True, checkpoint=tmp_path))
+    running.drain(30)
+    with pytest.raises(ms.MillstreamError, match="STEP-092"):
+        running.export_savepoint()
+
+
+def test_a_savepoint_needs_a_place():
+    running = published(ticks().start(local=True))
+    with pytest.raises(ms.MillstreamError, match="STEP-091"):
+        running.suspend()
+    assert running.is_running
+    assert running.cancel(30).ended == "cancelled"
+
+
+def test_waiting_has_an_end(tmp_path):
+    running = published(ticks().start(local=True, checkpoint=tmp_path))
+    with pytest.raises(TimeoutError, match="has not ended"):
+        running.wait(0.05)
+    running.cancel(30)
+
+
+def test_an_unknown_wish_about_newer_output():
+    with pytest.raises(ms.MillstreamError, match="STEP-093"):
+        ticks().run(local=True, on_newer_output="drop")

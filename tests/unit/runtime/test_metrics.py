@@ -1,0 +1,53 @@
+"""Figures for Prometheus: every sample has help and type, unknown values are left out, labels are escaped."""
+
+from millstream.model.time import MAX_TIME, MIN_TIME
+from millstream.runtime.metrics import MetricsFile, Totals, prometheus
+from millstream.runtime.result import EpochSummary, RunResult
+
+
+def summary(**changes):
+    fields = {
+        "epoch": 4,
+        "rows_in": 10,
+        "rows_out": 3,
+        "lag": None,
+        "watermark": MIN_TIME,
+        "seconds": 0.5,
+        "terminal": False,
+    }
+    return EpochSummary(**{**fields, "token": 7, "guarantee": "at_least_once", **changes})
+
+
+def samples(text):
+    return {line.split("{")[0]: line.rpartition(" ")[2] for line in text.splitlines() if not line.startswith("#")}
+
+
+def test_totals_grow_with_the_epochs():
+    totals = Totals(job="j", guarantee="exactly_once").after(summary()).after(summary(epoch=5, lag=8, watermark=1000))
+    found = samples(prometheus(totals))
+    assert found == {
+        "millstream_guarantee": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
+        "millstream_rows_out_total": "6", "millstream_failures_total": "0", "millstream_epoch": "5",
+        "millstream_epoch_seconds": "0.5", "millstream_watermark_ms": "1000", "millstream_lag_rows": "8",
+        "millstream_fencing_token": "7",
+    }  # fmt: skip
+
+
+def test_what_is_not_known_is_left_out():
+    for watermark in (MIN_TIME, MAX_TIME):
+        found = samples(prometheus(Totals(job="j", guarantee="best_effort").after(summary(watermark=watermark))))
+        assert "millstream_watermark_ms" not in found
+        assert "millstream_lag_rows" not in found
+
+
+def test_labels_are_escaped():
+    assert 'job="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once"))
+
+
+def test_the_file_is_replaced_as_a_whole(tmp_path):
+    file = MetricsFile(tmp_path / "m.prom", job="j", guarantee="exactly_once")
+    file.epoch(summary())
+    assert 'guarantee="at_least_once"' in (tmp_path / "m.prom").read_text()
+    file.result(RunResult(job="j", checkpoint=None, epochs=1, rows_in=10, failures=2))
+    assert samples((tmp_path / "m.prom").read_text())["millstream_failures_total"] == "2"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.prom"]

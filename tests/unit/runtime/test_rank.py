@@ -1,0 +1,104 @@
+"""Rankings: the order of every type, what an epoch says, and what it keeps."""
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+from epochs import Epochs
+
+import millstream as ms
+from millstream.runtime.rank import _places
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [None, -(2**63), -1, 0, 2**63 - 1]),
+        (pa.int64(), [-(2**63), -1, 0, 2**63 - 1]),
+        (pa.float64(), [float("-inf"), -1.5, 0.0, 2.5, float("inf"), NAN]),
+        (pa.float64(), [None, -1.5, 0.0, 2.5]),
+        (pa.string(), [None, "", "A", "a", "ä", "\U0001f600"]),
+        (pa.bool_(), [None, False, True]),
+        (pa.date32(), [None, dt.date(1969, 1, 1), dt.date(2020, 1, 1)]),
+        (
+            pa.timestamp("us", tz="UTC"),
+            [dt.datetime(1960, 1, 1, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)],
+        ),
+        (pa.decimal128(10, 2), [None, decimal.Decimal("-1.50"), decimal.Decimal("0.25")]),
+        (pa.binary(), [b"", b"\x00", b"\xff"]),
+    ],
+)
+def test_the_order_of_values(kind, values):
+    column = pa.chunked_array([values, values[::-1]], kind)
+    up, down = _places(column, descending=False), _places(column, descending=True)
+    count = len(values)
+    assert up[:count].tolist() == sorted(up[:count].tolist())
+    assert len(set(up[:count].tolist())) == count
+    assert down[:count].tolist() == sorted(down[:count].tolist(), reverse=True)
+    assert up[:count].tolist() == up[count:].tolist()[::-1]
+
+
+def test_both_zeros_are_one_value():
+    assert len(set(_places(pa.chunked_array([[0.0, -0.0]]), descending=False).tolist())) == 1
+
+
+def ranks(emit="epoch", **options):
+    job = ms.Job("ranks", max_parallelism=8)
+    rows = job.source("in", ms.memory([]), schema="k string, n long, at long").event_time("at")
+    rows.key_by("k").top_n(2, by="n desc", id="r", emit=emit, **options).sink("out", ms.collect("x"))
+    return Epochs(job, parallelism=2)
+
+
+def said(made):
+    return sorted((row["k"], row["rank_number"], row["n"]) for row in made["out"])
+
+
+def row(k, n, at=0):
+    return {"k": k, "n": n, "at": at}
+
+
+def test_an_epoch_says_only_what_changed():
+    epochs = ranks()
+    assert said(epochs.run([row("a", 5), row("b", 1), row("a", 3), row("a", 1)])) == [
+        ("a", 1, 5),
+        ("a", 2, 3),
+        ("b", 1, 1),
+    ]
+    assert said(epochs.run([row("a", 2)])) == []
+    assert said(epochs.run([row("a", 4), row("b", 1)])) == [("a", 2, 4), ("b", 2, 1)]
+    assert said(epochs.run([row("a", 9)])) == [("a", 1, 9), ("a", 2, 5)]
+
+
+def test_nothing_is_said_before_the_end():
+    epochs = ranks(emit="end")
+    assert said(epochs.run([row("a", 5), row("b", 1)])) == []
+    assert said(epochs.run([row("a", 7), row("a", 6)])) == []
+    assert said(epochs.run(terminal=True)) == [("a", 1, 7), ("a", 2, 6), ("b", 1, 1)]
+
+
+def test_what_is_kept_is_bounded_by_the_ranks():
+    epochs = ranks()
+    sizes = []
+    for number in range(30):
+        epochs.run([row(key, number) for key in "abc"])
+        sizes.append(sum(map(len, (page for store in epochs.stores.values() for page in store.values()))))
+    assert max(sizes[2:]) <= sizes[1] * 1.2
+
+
+def test_a_change_carries_the_newest_time_of_its_key():
+    job = ms.Job("ranks")
+    rows = job.source("in", ms.memory([]), schema="k string, n long, at long").event_time("at")
+    best = rows.key_by("k").top_n(1, by="n", id="r")
+    counts = best.key_by("k").window(ms.tumbling("1s")).aggregate(c=ms.count(), id="w")
+    counts.sink("out", ms.collect("x"))
+    counts.late.sink("late", ms.collect("y"))
+    epochs = Epochs(job)
+    epochs.run([row("a", 5, 100)])
+    epochs.run(watermark=5000)
+    epochs.run([row("a", 1, 5500)])
+    made = epochs.run(terminal=True)
+    assert made["late"] == []
+    assert [r["c"] for r in made["out"]] == [1]
