@@ -10,7 +10,7 @@ import millstream as ms
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTING = sorted(path for path in EXAMPLES.glob("*.py") if "\nOutput:\n" in path.read_text())
-OTHERS = {"demo.py", "make_orders.py", "orders.py"}
+OTHERS = {"demo.py", "make_orders.py", "orders.py", "recovery.py", "recovery_job.py"}
 
 
 def promised(path):
@@ -69,6 +69,28 @@ def test_the_demo_notices_a_lost_window(demo, tmp_path):
     found = demo.written_totals()
     found.pop(next(iter(found)))
     assert not demo.report_check(found, demo.recomputed_totals())
+
+
+@pytest.fixture
+def recovery(tmp_path, monkeypatch):
+    """The recovery demo's functions over a small input of their own."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    found = __import__("recovery")
+    monkeypatch.setattr(found, "ROWS", 6_000)
+    monkeypatch.setattr(found, "DATA", tmp_path)
+    return found
+
+
+def test_the_recovery_demo_finds_its_job_right(recovery, postgres, tmp_path):
+    postgres.execute("DROP SCHEMA IF EXISTS public CASCADE")
+    postgres.execute("CREATE SCHEMA public")
+    rows = recovery.write_rows(tmp_path / "in", 7)
+    build = __import__("recovery_job").build
+    build(str(tmp_path), postgres.url).run(local=True, checkpoint=tmp_path / "checkpoint")
+    assert len(rows) == 6_000
+    assert recovery.check(postgres.url, rows)
+    assert recovery.published(postgres.url) == recovery.durable() + 1
+    assert not recovery.check(postgres.url, rows[:-1])
 
 
 @pytest.mark.spark

@@ -8,8 +8,14 @@ import pytest
 from tests.docs.pages import ROOT
 
 import millstream as ms
-from millstream.checkpoint.manifest import EpochManifest
-from millstream.plan.deployment import Deployment, MemoryBudget
+from millstream.checkpoint.head import Head
+from millstream.checkpoint.lease import LeaseRecord
+from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, Segment, SinkRecord, SourceRange
+from millstream.checkpoint.savepoint import Savepoint
+from millstream.model.connector import BUILT_IN, ConnectorSpec, declaration, is_written_directly
+from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
+from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget
+from millstream.runtime.control import Answer, Request
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochPlan
 
@@ -19,15 +25,16 @@ CLASSES = [
     ms.KeyedStream,
     ms.WindowedStream,
     ms.Job,
+    ms.RunningJob,
     ms.ValueState,
     ms.ListState,
     ms.MapState,
     ms.Context,
 ]
 INTERNAL = {
-    ms.Job: {"add", "add_dead_letter", "add_sink", "from_model", "keyed_stream", "model", "stream"},
+    ms.Job: {"add", "connected", "add_dead_letter", "add_sink", "from_model", "keyed_stream", "model", "stream"},
     ms.DataStream: {"as_input"},
-    ms.KeyedStream: {"label", "then"},
+    ms.KeyedStream: {"as_input", "label", "pair", "then"},
 }
 """Methods that the package calls itself."""
 
@@ -70,13 +77,74 @@ def heading_of(kind):
     )
 
 
-@pytest.mark.parametrize("kind", [EpochManifest, EpochPlan, StepCounts], ids=lambda kind: kind.__name__)
-def test_every_stored_field_is_explained(kind):
-    page = (ROOT / "docs/reference/checkpoint-layout.md").read_text()
-    assert [field for field in kind.__struct_fields__ if f"`{field}`" not in page] == []
+CHECKPOINT = [
+    EpochManifest,
+    EpochPlan,
+    StepCounts,
+    Head,
+    LeaseRecord,
+    SourceRange,
+    ParticipantRecord,
+    SinkRecord,
+    Segment,
+    Request,
+    Answer,
+]
+STORED = [(kind, "checkpoint-layout") for kind in CHECKPOINT] + [(Savepoint, "savepoint-layout")]
 
 
-@pytest.mark.parametrize("kind", [Deployment, MemoryBudget], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(("kind", "page"), STORED, ids=lambda value: getattr(value, "__name__", ""))
+def test_every_stored_field_is_explained(kind, page):
+    text = (ROOT / f"docs/reference/{page}.md").read_text()
+    assert [field for field in kind.__struct_fields__ if f"`{field}`" not in text] == []
+
+
+@pytest.mark.parametrize("kind", [Deployment, MemoryBudget, EpochPolicy], ids=lambda kind: kind.__name__)
 def test_every_setting_is_explained(kind):
     page = (ROOT / "docs/reference/configuration.md").read_text()
     assert [field.name for field in dataclasses.fields(kind) if f"`{field.name}`" not in page] == []
+
+
+def test_the_failpoints_are_listed():
+    named = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r'\bfailpoint\("(\w+)"\)', path.read_text(encoding="utf-8"))
+    }
+    page = (ROOT / "docs/concepts/epochs.md").read_text()
+    section = page[page.index("## Failpoints") :].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {"files", "jdbc"}
+    assert named - set(re.findall(r"`(\w+)`", section)) == set()
+
+
+def kept_by(role, name, options, guarantee):
+    """How a connector keeps a guarantee, in the words of the tables."""
+    declared = declaration(name)
+    if role == "source":
+        return "yes" if declared.source.capability in SOURCES_FOR[guarantee] else "refused"
+    capability = declared.sink.capability_of(options) if declared.sink.capability_of else declared.sink.capability
+    if capability not in SINKS_FOR[guarantee]:
+        return "refused"
+    if is_written_directly(ConnectorSpec(name, options), guarantee):
+        return "direct"
+    return "yes" if name == "print" else "staged"
+
+
+def table_of_guarantees():
+    """The rows of the reference: connectors and their options, and what is written about each guarantee."""
+    text = (ROOT / "docs/reference/connectors.md").read_text()
+    for row in re.findall(r"^\| ([^|]+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", text, re.MULTILINE):
+        label, *written = row
+        mode = re.search(r'mode="(\w+)"', label)
+        role = "source" if label.startswith("source") else "sink"
+        for name in re.findall(r"`(\w+)`", label):
+            yield role, name, {"mode": mode[1]} if mode else {}, written
+
+
+def test_the_table_of_guarantees_is_right():
+    rows = list(table_of_guarantees())
+    declared = {(role, name) for name in BUILT_IN for role in ("source", "sink") if getattr(declaration(name), role)}
+    assert {(role, name) for role, name, _, _ in rows} == declared
+    assert {options["mode"] for _, name, options, _ in rows if name == "jdbc"} == {"insert", "upsert", "outbox"}
+    for role, name, options, written in rows:
+        assert written == [kept_by(role, name, options, guarantee) for guarantee in Guarantee], (role, name, options)

@@ -1,14 +1,19 @@
-"""Every case gives its rows however it is run: straight, cut into epochs, crashed and restarted; on both engines."""
+"""Every case gives its rows however it is run: straight, cut into epochs, crashed and restarted, suspended and restored at
+another parallelism; on both engines, and begun on one and finished on the other."""
+
+import shutil
+from collections.abc import Mapping
 
 import pytest
-from tests.golden.cases import Case, check, load_cases
+from tests.golden.cases import Case, Row, check, load_cases
 from tests.golden.combine import combined, combined_scripts, output_of, partitions, smallest
+from tests.golden.lineages import Lineages
 
 import millstream as ms
 from millstream.checkpoint import failpoint
 from millstream.connectors.memory.spec import MARK
 from millstream.errors import MillstreamError
-from millstream.testing import ABORT, ADVANCE_CLOCK, JobOutput, run_job
+from millstream.testing import ABORT, ADVANCE_CLOCK, run_job
 
 CASES = load_cases()
 GOOD = [case for case in CASES if case.error is None]
@@ -51,6 +56,18 @@ def test_cut_crashed_and_restarted(case, tmp_path, monkeypatch):
     check(case, output.sinks)
 
 
+@named(GOOD)
+def test_suspended_and_restored_at_another_parallelism(case, tmp_path):
+    """What the old lineage published up to the savepoint and what the new one publishes are the rows of the case."""
+    number = CASES.index(case)
+    rows = many(case) or 1 + number % 3
+    with Lineages(case.job(), case.scripts(), tmp_path, rows_per_epoch=rows, memory=case.memory) as lineages:
+        savepoint = lineages.suspended("local", "old", parallelism=2, after=(1 + number % 3) / 4)
+        shutil.rmtree(tmp_path / "old")
+        lineages.finished("local", "new", parallelism=3, savepoint=savepoint)
+        check(case, lineages.output())
+
+
 @named(REFUSED)
 def test_refused(case):
     with pytest.raises(MillstreamError) as caught:
@@ -61,7 +78,7 @@ def test_refused(case):
 @pytest.mark.parametrize("group", GROUPS)
 def test_combined(group):
     """The job that Spark runs below gives every case its rows on the local engine too."""
-    check_all(GROUPS[group], run_job(*combined_run(group, pieces=1), memory=smallest(GROUPS[group])))
+    check_all(GROUPS[group], run_job(*combined_run(group, pieces=1), memory=smallest(GROUPS[group])).sinks)
 
 
 @pytest.mark.spark
@@ -69,32 +86,39 @@ def test_combined(group):
 @pytest.mark.parametrize("group", GROUPS)
 def test_spark_straight(group, spark):
     output = run_job(*combined_run(group, pieces=1), engine="spark", parallelism=2, memory=smallest(GROUPS[group]))
-    check_all(GROUPS[group], output)
+    check_all(GROUPS[group], output.sinks)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_spark_cut_crashed_and_restarted(spark, tmp_path, monkeypatch):
-    """The crash comes when an epoch in the middle is durable and nothing of it is published."""
-    job, inputs = combined_run("plain", pieces=3)
-    memory = smallest(GROUPS["plain"])
-    output = crashing(
-        monkeypatch,
-        "durable:5:raise",
-        lambda: run_job(job, inputs, engine="spark", parallelism=2, checkpoint=tmp_path, memory=memory),
-    )
-    check_all(GROUPS["plain"], output)
+def test_spark_crashed_restarted_suspended_and_restored(spark, tmp_path, monkeypatch):
+    """The crash comes when an epoch is durable and nothing of it is published; the restarted run goes on a little."""
+    job, inputs = combined_run("plain", pieces=5)
+    shares = iter((1.0, 0.2))
+    with Lineages(job, inputs, tmp_path, memory=smallest(GROUPS["plain"])) as lineages:
+        savepoint = crashing(
+            monkeypatch,
+            "durable:2:raise",
+            lambda: lineages.suspended("spark", "old", parallelism=2, after=next(shares)),
+        )
+        shutil.rmtree(tmp_path / "old")
+        lineages.finished("spark", "new", parallelism=3, savepoint=savepoint)
+        check_all(GROUPS["plain"], lineages.output())
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_spark_clock_cut_aborted_and_restarted(spark):
-    """The planner fails between two epochs, when the clock has moved."""
+def test_from_one_engine_to_the_other_and_back(spark, tmp_path):
+    """Timers, expiring state and the clock move to Spark and back. There the planner fails once between two epochs."""
     job, inputs = combined_run("clock", pieces=2)
-    inputs["aborting"] = ms.memory([*[dict(ADVANCE_CLOCK(0))] * 5, dict(ABORT())])
-    output = run_job(with_source(job, "aborting"), inputs, engine="spark", parallelism=2)
-    check_all(GROUPS["clock"], output)
-    assert output.restarts == 1
+    inputs["aborting"] = ms.memory([*[dict(ADVANCE_CLOCK(0))] * 6, dict(ABORT())])
+    with Lineages(with_source(job, "aborting"), inputs, tmp_path) as lineages:
+        first = lineages.suspended("local", "old", parallelism=2, after=0.25)
+        assert lineages.aborts == 0
+        second = lineages.suspended("spark", "new", parallelism=3, after=0.25, savepoint=first)
+        assert lineages.aborts == 1
+        lineages.finished("local", "last", parallelism=2, savepoint=second)
+        check_all(GROUPS["clock"], lineages.output())
 
 
 def with_source(job, name):
@@ -110,9 +134,9 @@ def combined_run(group, *, pieces):
     return combined(f"golden-{group}", cases), inputs
 
 
-def check_all(cases: list[Case], output: JobOutput) -> None:
+def check_all(cases: list[Case], output: Mapping[str, list[Row]]) -> None:
     for case in cases:
-        check(case, output_of(case, output.sinks))
+        check(case, output_of(case, output))
 
 
 def crashing(monkeypatch, where, run):

@@ -1,6 +1,6 @@
 """What only Spark can show: shuffles, wake-ups by the clock, state backends, order."""
 
-import time
+import threading
 from collections import Counter
 
 import pytest
@@ -9,6 +9,7 @@ import millstream as ms
 from millstream.connectors.collect.sink import clear, collected
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
+from millstream.runtime.control import RunControl
 from millstream.spark.compile import compile_levels
 
 pytestmark = pytest.mark.spark
@@ -33,14 +34,14 @@ def test_a_timer_wakes_a_quiet_job_and_nothing_runs_without_cause(spark, tmp_pat
     rows.key_by("name").process(Remind, schema="name string, late_by long", id="remind").sink(
         "out", ms.collect("reminders")
     )
-    seen, fired_at = [], []
+    seen, control = [], RunControl()
 
-    def should_stop():
-        if collected("reminders") and not fired_at:
-            fired_at.append(time.monotonic())
-        return bool(fired_at) and time.monotonic() - fired_at[0] > 2
+    def on_epoch(epoch):
+        seen.append(epoch)
+        if collected("reminders"):
+            threading.Timer(2, control.ask, ["drain"]).start()
 
-    run(job.compile(Deployment(master="local[2]")).deployment, listener=seen.append, should_stop=should_stop)
+    run(job.compile(Deployment(master="local[2]")).deployment, listener=on_epoch, control=control)
     assert [row["name"] for row in collected("reminders")] == ["ada"]
     assert [(epoch.rows_in, epoch.rows_out, epoch.terminal) for epoch in seen] == [
         (1, 0, False),
