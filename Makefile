@@ -10,9 +10,9 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Short runs gain more from a quick start than from the JVM's best code.
-demo test: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+demo demo-recovery test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup java demo test unit lint fmt bench clean
+.PHONY: help setup java demo demo-recovery test test-s3 unit lint fmt chaos bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -32,6 +32,9 @@ java:
 demo: setup  ## generate orders, run a windowed job on Spark, interrupt and resume it, show the result
 	@$(BIN)/python examples/demo.py
 
+demo-recovery: setup  ## kill a job that writes to PostgreSQL five times, rescale it through a savepoint, compare with plain Python
+	@$(BIN)/python examples/recovery.py
+
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -39,11 +42,22 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 unit: $(STAMP)  ## the fast tests, no JVM
-	@$(BIN)/python -m pytest -q -m "not spark"
+	@$(BIN)/python -m pytest -q -m "not spark" -n 2 --dist loadfile
 
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
-	@$(BIN)/python -m pytest -q -m "not spark"
+	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
+	@$(BIN)/python -m pytest -q -m "not spark" -n 2 --dist loadfile
 	@$(BIN)/python -m pytest -q -m spark
+
+test-s3: setup  ## manifests in a real S3-compatible server, installed first
+	@$(BIN)/python scripts/s3_server.py install
+	@$(BIN)/python -m pytest -q -m s3
+
+SEED ?= 1
+KILLS ?= 200
+MINUTES ?= 60
+chaos: setup  ## kill, pause and damage running jobs: make chaos SEED=7 KILLS=200 MINUTES=30
+	@$(BIN)/python -m tests.chaos --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .
@@ -53,4 +67,4 @@ bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) demo-data bench-results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) demo-data demo-recovery-data bench-results .mypy_cache .ruff_cache .pytest_cache

@@ -25,6 +25,9 @@ COMPARISONS = (
     "filter_files",
     "empty_epoch",
     "growth",
+    "savepoint",
+    "guarantees",
+    "recovery",
     "harness",
 )
 _WORDS = {True: "yes", False: "NO", None: ""}

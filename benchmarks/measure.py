@@ -59,6 +59,8 @@ class Measured:
     """Peak bytes by kind of process."""
     cpu: list[float] = dataclasses.field(default_factory=list)
     """CPU seconds that all processes of the side had used at the end of each epoch."""
+    figures: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Further figures of a comparison that is not about epochs alone."""
 
     def rate(self, warm: int) -> float:
         """Rows a second over the epochs after the warm-up."""
@@ -151,7 +153,14 @@ def run_side(comparison: str, side: str, setting: Setting) -> Measured:
     found = json.loads((setting.work / "measured.json").read_text())
     epochs = [Epoch(*epoch) for epoch in found["epochs"]]
     cpu = np.interp([epoch.ended for epoch in epochs], watch.times, watch.cpu).tolist()
-    return Measured(epochs=epochs, rows=found["rows"], digest=found["digest"], memory=watch.peaks, cpu=cpu)
+    return Measured(
+        epochs=epochs,
+        rows=found["rows"],
+        digest=found["digest"],
+        memory=watch.peaks,
+        cpu=cpu,
+        figures=found["figures"],
+    )
 
 
 def _environment() -> dict[str, str]:
