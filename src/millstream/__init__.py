@@ -22,11 +22,12 @@ from millstream.api.functions import (
     tumbling,
 )
 from millstream.api.job import Job
-from millstream.api.keyed import KeyedStream, WindowedStream
+from millstream.api.keyed import KeyedStream
 from millstream.api.process import Context, CoProcessFunction, ProcessFunction, TimeWindow
 from millstream.api.running import RunningJob
 from millstream.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from millstream.api.stream import DataStream
+from millstream.api.windowed import WindowedStream
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files

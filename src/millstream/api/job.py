@@ -6,15 +6,17 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
+from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import DeadLetter, OnErrorLike, policy
-from millstream.api.keyed import ConnectedStreams, KeyedStream
+from millstream.api.keyed import KeyedStream
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
 from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
+from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.step import DEAD, Operation, Sink, Source, Step, StepInput, step_uid
-from millstream.graph.stream_graph import StreamNode, resolve
+from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import StepId, job_name, step_id

@@ -5,40 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from millstream.api.broadcast import BroadcastFunction, BroadcastStream
+from millstream.api.broadcast import BroadcastStream
+from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import OnErrorLike, policy
 from millstream.api.join import checked_choice, checked_how, join_operation
 from millstream.api.pattern import Pattern, PatternStream
-from millstream.api.process import CoProcessFunction, ProcessFunction
-from millstream.api.signatures import output_schema
+from millstream.api.process import ProcessFunction
+from millstream.api.signatures import output_schema, side_outputs
+from millstream.api.windowed import WindowedStream, checked
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
-from millstream.graph.function import FunctionRef, function_ref
-from millstream.graph.join import HOWS, How, TemporalJoin, WindowJoin
+from millstream.graph.function import function_ref
+from millstream.graph.join import How, TemporalJoin
 from millstream.graph.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
 from millstream.graph.step import (
-    DEAD,
-    LATE,
-    MAIN,
-    CoProcess,
     Emit,
     KeyedAggregate,
     Operation,
     Process,
     Reduce,
     StepInput,
-    Window,
 )
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.window import WindowSpec
-from millstream.model.schema import SchemaLike, schema_of
+from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
     from millstream.api.stream import DataStream
 
-Handler = CoProcessFunction | BroadcastFunction
 _EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 
 
@@ -102,7 +98,7 @@ class KeyedStream:
             function=reference,
             schema=output_schema(type(reference.target).process, schema, step=label, many=True),
             states=tuple(reference.target.state_descriptors()),
-            outputs=_side_outputs(outputs or {}, label),
+            outputs=side_outputs(outputs or {}, label),
             on_error=policy(on_error, label),
         )
         node = self._add(operation, id, uid)
@@ -278,130 +274,3 @@ class KeyedStream:
     def label(self, kind: str) -> str:
         """How a step without an id is called in messages."""
         return f"{self._node.id}.{kind}"
-
-
-class ConnectedStreams:
-    """Two streams that one function handles."""
-
-    def __init__(self, job: Job, left: StepInput, right: StepInput) -> None:
-        self._job, self._left, self._right = job, left, right
-
-    def process(
-        self,
-        function: Handler | type[Handler] | str,
-        *,
-        schema: SchemaLike | None = None,
-        outputs: Mapping[str, SchemaLike] | None = None,
-        on_error: OnErrorLike = "fail",
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """Run a function with state and timers over both streams; within an epoch the left rows of a phase come first."""
-        label = id or f"{self._left.step}.co_process"
-        target = function() if isinstance(function, type) else function
-        reference = function_ref(target, step=label)
-        made = self._checked(reference, label)
-        method = type(made).process if isinstance(made, BroadcastFunction) else type(made).process_left
-        operation = CoProcess(
-            function=reference,
-            schema=output_schema(method, schema, step=label, many=True),
-            states=tuple(made.state_descriptors()),
-            broadcast=tuple(made.broadcast_descriptors()) if isinstance(made, BroadcastFunction) else (),
-            outputs=_side_outputs(outputs or {}, label),
-            on_error=policy(on_error, label),
-        )
-        node = self._job.add(operation, (self._left, self._right), given_id=id, uid=uid)
-        self._job.add_dead_letter(node, on_error)
-        return self._job.stream(node)
-
-    def _checked(self, reference: FunctionRef, label: str) -> Handler:
-        """The function must be of the kind that the two streams need."""
-        is_broadcast = self._right.partition == "broadcast"
-        wanted = BroadcastFunction if is_broadcast else CoProcessFunction
-        made = reference.target
-        if not isinstance(made, (BroadcastFunction, CoProcessFunction)) or not isinstance(made, wanted):
-            msg = f"{'a broadcast stream takes' if is_broadcast else 'connected streams take'} a {wanted.__name__}"
-            raise InvalidStep(
-                msg, code="STEP-078", step=label, found=reference.name, hint=f"subclass ms.{wanted.__name__}"
-            )
-        if not self._left.keys and made.state_descriptors():
-            msg = "state per key needs a keyed stream"
-            found = ", ".join(state.name for state in made.state_descriptors())
-            raise InvalidStep(msg, code="STEP-079", step=label, found=found, hint="call key_by before connect")
-        return made
-
-
-class WindowedStream:
-    """Windows per key; the methods say what becomes of a window's rows when the watermark passes its end."""
-
-    def __init__(self, stream: KeyedStream, window: WindowSpec, lateness: int) -> None:
-        self._stream, self._window, self._lateness = stream, window, lateness
-
-    def aggregate(self, *, id: str | None = None, uid: str | None = None, **aggregates: Aggregate) -> DataStream:
-        """Built-in aggregates: key columns, `window_start`, `window_end` and one column each."""
-        return self._close(id, uid, aggregates=checked(aggregates, id))
-
-    def reduce(
-        self,
-        function: Callable[[dict[str, Any], dict[str, Any]], Any] | str,
-        *,
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """Combine a window's rows two by two; emits the result."""
-        return self._close(id, uid, reduce=function_ref(function, step=id))
-
-    def process(
-        self,
-        function: Callable[..., Any] | str,
-        *,
-        schema: SchemaLike | None = None,
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """Call `function(key, window, rows)` with all rows of a window; it returns or yields rows."""
-        label = id or self._stream.label("window")
-        reference = function_ref(function, step=label)
-        target = output_schema(reference.target, schema, step=label, many=True)
-        return self._close(id, uid, process=reference, schema=target)
-
-    def join(
-        self,
-        other: KeyedStream,
-        *,
-        how: How = "inner",
-        where: str | None = None,
-        prefix: str | None = None,
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """Pair rows of two keyed streams that have equal keys and happened in the same window.
-
-        Pairs are emitted when the window closes, with its last instant as their event time and with columns
-        `window_start` and `window_end`. A row that comes later, within the allowed lateness, gives the pairs that it adds.
-        The options are those of `KeyedStream.join`; rows that come too late go to `late` and `late_right`.
-        """
-        operation = WindowJoin(
-            window=self._window, how=checked_how(how, HOWS), where=where, prefix=prefix, lateness=self._lateness
-        )
-        return self._stream.pair(other, operation, id, uid)
-
-    def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
-        return self._stream.then(Window(window=self._window, lateness=self._lateness, **how), given_id, uid)
-
-
-def checked(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:
-    """Aggregates given as keyword arguments."""
-    for name, aggregate in aggregates.items():
-        if not isinstance(aggregate, Aggregate):
-            msg = f"{name!r} is not an aggregate"
-            raise InvalidStep(msg, code="STEP-073", step=step, found=repr(aggregate), hint=f"{name}=ms.sum('column')")
-    return tuple(aggregates.items())
-
-
-def _side_outputs(outputs: Mapping[str, SchemaLike], step: str) -> tuple[tuple[str, Any], ...]:
-    for name in outputs:
-        if name in {MAIN, LATE, DEAD}:
-            msg = f"side output {name!r} is reserved"
-            raise InvalidStep(msg, code="STEP-074", step=step, hint="choose another name")
-    return tuple((name, schema_of(schema)) for name, schema in outputs.items())

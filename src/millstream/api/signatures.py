@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections.abc
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import code_location
+from millstream.graph.step import DEAD, LATE, MAIN
 from millstream.model.schema import Schema, SchemaLike, is_schema_class, schema_of
 
 _MANY = (
@@ -52,3 +54,12 @@ def _item_of(returned: Any) -> Any:
         return arms[0] if arms else None
     nested = [arm for arm in arms if typing.get_origin(arm) in _MANY]
     return _item_of(nested[0]) if nested else None
+
+
+def side_outputs(outputs: Mapping[str, SchemaLike], step: str) -> tuple[tuple[str, Any], ...]:
+    """Side outputs as a step holds them; the names of outputs that steps have anyway are refused."""
+    for name in outputs:
+        if name in {MAIN, LATE, DEAD}:
+            msg = f"side output {name!r} is reserved"
+            raise InvalidStep(msg, code="STEP-074", step=step, hint="choose another name")
+    return tuple((name, schema_of(schema)) for name, schema in outputs.items())

@@ -11,6 +11,7 @@ from millstream.api.functions import OnErrorLike, policy
 from millstream.api.signatures import output_schema
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
+from millstream.graph.resolve import check_keys
 from millstream.graph.step import (
     DEAD,
     LATE,
@@ -25,14 +26,15 @@ from millstream.graph.step import (
     Union,
     WithColumns,
 )
-from millstream.graph.stream_graph import StreamNode, check_keys
+from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
 from millstream.model.schema import Schema, SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
 if TYPE_CHECKING:
+    from millstream.api.connected import ConnectedStreams
     from millstream.api.job import Job
-    from millstream.api.keyed import ConnectedStreams, KeyedStream
+    from millstream.api.keyed import KeyedStream
 
 
 class DataStream:

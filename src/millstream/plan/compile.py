@@ -6,7 +6,8 @@ import dataclasses
 
 from millstream.graph.job_graph import JobGraph
 from millstream.graph.model import StreamModel
-from millstream.graph.stream_graph import StreamGraph, resolve_graph
+from millstream.graph.resolve import resolve_graph
+from millstream.graph.stream_graph import StreamGraph
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.plan.fingerprint import fingerprint_of
 from millstream.plan.partitioned import PartitionedPlan

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
+from millstream.graph.outputs import DEAD_SCHEMA
 from millstream.graph.step import OnError
-from millstream.graph.stream_graph import DEAD_SCHEMA
 from millstream.model.time import to_datetime
 from millstream.runtime.counts import StepCounts
 
