@@ -120,6 +120,8 @@ class EpochCoordinator:
         self._retained = retained
         self.phase = Phase.COMMITTED
         self._newest: EpochManifest | None = None
+        self._kept: list[str] = []
+        """Names of the lineage's manifests, so that retiring one does not list the store every epoch."""
 
     # Start.
 
@@ -151,6 +153,8 @@ class EpochCoordinator:
         for name in self._store.names(manifest_prefix(head.lineage)):
             if epoch_of(name) > newest and _token_of(name) < self._identity.token:
                 self._store.delete(name)
+            else:
+                self._kept.append(name)
 
     # One epoch.
 
@@ -266,6 +270,7 @@ class EpochCoordinator:
             self.abort()
             raise
         self._newest = manifest
+        self._kept.append(name)
         self._enter(Phase.DURABLE)
 
     def _publish(self, manifest: EpochManifest) -> None:
@@ -316,9 +321,10 @@ class EpochCoordinator:
         """Remove manifests of epochs far behind. By epoch, so that an owner replaced meanwhile removes nothing newer."""
         head = self._head.current
         assert head.epoch is not None, "an epoch was just published"
-        for name in self._store.names(manifest_prefix(head.lineage)):
-            if epoch_of(name) <= head.epoch - self._retained:
-                self._store.delete(name)
+        past = [name for name in self._kept if epoch_of(name) <= head.epoch - self._retained]
+        for name in past:
+            self._store.delete(name)
+        self._kept = [name for name in self._kept if name not in past]
 
 
 def _token_of(name: str) -> int:
