@@ -90,6 +90,10 @@ class _Attempts:
         return run_state.result
 
 
+class _Cancelled(Exception):
+    """The epoch in flight is dropped."""
+
+
 class _LocalLoop:
     def __init__(self, deployment: DeploymentPlan, run_state: Run) -> None:
         self._deployment, self._run = deployment, run_state
@@ -118,7 +122,10 @@ class _LocalLoop:
             if plan == self._last:
                 time.sleep(_IDLE_SECONDS)
                 continue
-            self._epoch(plan)
+            try:
+                self._epoch(plan)
+            except _Cancelled:
+                continue
 
     def _epoch(self, plan: EpochPlan) -> None:
         self._run.begin_epoch(plan.epoch)
@@ -139,11 +146,19 @@ class _LocalLoop:
         for task in tasks:
             cells += run_source_task(self._programs[0], task)
             failpoint("task_staged")
+            self._drop_if_cancelled()
         reports = [cell.body for cell in cells if cell.level == DRIVER]
         for program in self._programs[1:]:
             cells, made = self._level(program, [cell for cell in cells if cell.level != DRIVER])
             reports += made
+            self._drop_if_cancelled()
         return reports
+
+    def _drop_if_cancelled(self) -> None:
+        """Between tasks: what runs here cannot be interrupted, and what is staged is swept by the next start."""
+        self._run.requests.poll()
+        if self._run.requests.ended == "cancelled":
+            raise _Cancelled
 
     def _level(self, program: LevelProgram, cells: list[Cell]) -> tuple[list[Cell], list[bytes]]:
         made: list[Cell] = []

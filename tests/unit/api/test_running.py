@@ -1,6 +1,7 @@
 """`Job.start`: a job in a thread, its ends, its savepoints, and what happens when it fails."""
 
 import threading
+import time
 
 import pytest
 
@@ -66,6 +67,34 @@ def test_cancel_and_resume(tmp_path):
     second = published(ticks().start(local=True, checkpoint=tmp_path)).drain(30)
     assert second.resumed_from == first.epochs - 1
     assert newest() == first.rows_in + second.rows_in
+
+
+def test_cancel_drops_the_epoch_in_flight(tmp_path):
+    """The next run does it again from the start."""
+    gate, reached = tmp_path / "gate", tmp_path / "reached"
+
+    def gated(row):
+        reached.touch()
+        while not gate.exists():
+            time.sleep(0.01)
+        return row
+
+    def job():
+        made = ms.Job("ticks", rows_per_epoch=3)
+        rows = made.source("ticks", ms.rate(1000, rows=3)).map(gated, schema="timestamp timestamp, value long")
+        rows.with_columns(k="value % 5").key_by("k").aggregate(n=ms.count(), id="n").sink("out", ms.collect("ticks"))
+        return made
+
+    running = job().start(local=True, checkpoint=tmp_path / "c")
+    while not reached.exists():
+        assert running.is_running
+        time.sleep(0.01)
+    pending = running.ask("cancel")
+    gate.touch()
+    assert pending.wait(30).done
+    assert (running.wait(30).ended, running.epochs, collected("ticks")) == ("cancelled", [], [])
+    assert job().run(local=True, checkpoint=tmp_path / "c").rows_in == 3
+    assert newest() == 3
 
 
 def test_run_takes_the_same_options(tmp_path):
