@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,8 +17,8 @@ from millstream.graph.step import Source
 from millstream.graph.watermark import EventTime
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.alignment import paused
-from millstream.runtime.connector import Advance, Split, SplitEnumerator
+from millstream.runtime.alignment import paused, source_of
+from millstream.runtime.connector import Advance, SelectiveEnumerator, Split, SplitEnumerator
 from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name, times_for
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.planner_state import PlannerState, learn
@@ -55,8 +55,10 @@ class Planner:
         self._event_time_of = _event_time_of(deployment)
         self._combinations = _combinations(deployment)
         self.state = state or PlannerState(started=clock())
+        self._selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
         self._resumed = MIN_TIME if state is None else clock()
         self._stated: dict[str, int] = {}
+        self._known: dict[str, Collection[str]] = {}
         self.lag: dict[str, int] = {}
         self._origin: EpochPlan | None = None
         self._is_draining = False
@@ -146,18 +148,21 @@ class Planner:
     def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
         """Which sources wait for others, and how far each is read."""
         sight = self._sight(last, self._now(last, {}))
-        waiting = paused(self._time_steps.values(), self.state, sight)
+        waiting = paused(self._time_steps.values(), self.state, sight, self._selective)
         return waiting, {name: self._advance(name, last, waiting) for name in self._sources}
 
     def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
         source, position = self._sources[name], self._position(last, name)
-        if name not in waiting:
-            return source.advance(position, self._credit[name])
-        found = source.advance(position, 0)
-        return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+        if name in waiting:
+            found = source.advance(position, 0)
+            return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+        left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
+        if left_out and isinstance(source, SelectiveEnumerator):
+            return source.advance_without(position, self._credit[name], left_out)
+        return source.advance(position, self._credit[name])
 
     def _sight(self, last: EpochPlan, now: int) -> Sight:
-        return Sight(now, last.finished, self._stated, self._resumed)
+        return Sight(now, last.finished, self._stated, self._known, self._resumed)
 
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
@@ -172,6 +177,7 @@ class Planner:
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
         now = self._now(last, advances)
         self._stated = {name: a.watermark for name, a in advances.items() if a.watermark is not None}
+        self._known = {name: advance.partitions for name, advance in advances.items()}
         sight = self._sight(last, now)
         marks = decide(self._time_steps.values(), self._combinations, self.state, sight, last)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
@@ -220,8 +226,7 @@ class Planner:
         """How far each partition had come when `plan` was decided behind `last`; asked before the plan is absorbed."""
         if plan.terminal:
             return ()
-        sight = Sight(plan.now, last.finished, self._stated, self._resumed)
-        return partition_watermarks(self._time_steps.values(), self.state, sight, plan.paused)
+        return partition_watermarks(self._time_steps.values(), self.state, self._sight(last, plan.now), plan.paused)
 
     def tasks(self, start: EpochPlan, end: EpochPlan, run: RunIdentity) -> list[TaskInput]:
         """The level-0 tasks of an epoch: its splits in order, spread evenly; always at least one task."""

@@ -68,7 +68,7 @@ def learn(
         if step in operations and mark > plan.previous.get(step, MIN_TIME):
             state.moved[step] = plan.now
     for source in plan.sources:
-        state.since.setdefault(source, plan.now)
+        state.since.setdefault(source, state.started if state.now is None else plan.now)
     state.paused, state.now = list(plan.paused), plan.now
 
 

@@ -37,6 +37,8 @@ class Sight(NamedTuple):
     """Sources of which everything was read before."""
     stated: Mapping[str, int]
     """Watermarks that sources state themselves."""
+    known: Mapping[str, Collection[str]] = {}
+    """Partitions that sources say they have."""
     resumed: int = MIN_TIME
     """The clock when this run began: partitions were not read while there was none."""
 
@@ -77,10 +79,14 @@ def marks_of(step: TimeStep, state: PlannerState, sight: Sight) -> list[Mark]:
             marks.append(Mark(source, sight.stated[source], is_idle=False))
             continue
         mine = [(partition, content) for partition, content in seen.items() if partition.startswith(f"{source}/")]
-        marks += _seen_marks(step, mine, state, sight) or [
-            _silent(step, source, _first_read(source, state, sight), sight)
-        ]
+        silent = [name for name in _known(source, sight) if name not in seen] if mine else [source]
+        marks += _seen_marks(step, mine, state, sight)
+        marks += [_silent(step, name, _first_read(source, state, sight), sight) for name in silent]
     return marks
+
+
+def _known(source: str, sight: Sight) -> list[str]:
+    return [f"{source}/{partition}" for partition in sight.known.get(source, ())]
 
 
 def _seen_marks(step: TimeStep, seen: Iterable[tuple[str, Seen]], state: PlannerState, sight: Sight) -> list[Mark]:

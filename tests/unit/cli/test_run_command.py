@@ -50,6 +50,30 @@ def test_json_lines(cli, job_file):
     assert lines[2]["resumed_from"] is None
 
 
+HELD = """
+import millstream as ms
+
+ROWS = [{"shard": "n", "at": 1000}, {"shard": "s", "at": 9000}, {"__ms_mark": "clock", "advance": 60000}]
+job = ms.Job("held")
+rows = job.source("in", ms.memory(ROWS, partition_by="shard"), schema="shard string, at long")
+rows.event_time("at", id="time").key_by("shard").aggregate(n=ms.count(), id="n").sink("out", ms.collect("held"))
+"""
+
+
+def test_watermarks_in_json_lines_and_metrics(cli, tmp_path):
+    (tmp_path / "held.py").write_text(HELD)
+    result = cli("run", tmp_path / "held.py", "--local", "-o", "json", "--metrics", tmp_path / "m.prom")
+    epochs = [line for line in map(json.loads, result.stdout.splitlines()) if line["type"] == "epoch"]
+    assert epochs[0]["watermarks"] == [
+        {"step": "time", "partition": "in", "watermark": "-", "is_idle": False, "is_holding": True, "is_paused": False}
+    ]
+    assert epochs[1]["steps"] == {"time": "1970-01-01T00:00:00.999Z"}
+    assert epochs[1]["now"] == "1970-01-01T00:01:00.000Z"
+    found = [(each["partition"], each["watermark"], each["is_holding"]) for each in epochs[1]["watermarks"]]
+    assert found == [("in/n", "1970-01-01T00:00:00.999Z", True), ("in/s", "1970-01-01T00:00:08.999Z", False)]
+    assert "millstream_watermark" not in (tmp_path / "m.prom").read_text(), "the last epoch is at the end of time"
+
+
 def test_quiet(cli, job_file):
     result = cli("run", job_file, "--local", "-o", "quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

@@ -314,6 +314,25 @@ def test_what_waits_goes_on_when_the_slowest_is_idle():
     assert plan.watermarks["t1"] == 194, "the one that waited is not idle itself"
 
 
+class Selective(Source):
+    """Can leave partitions out."""
+
+    def advance_without(self, start, credit, paused):
+        self.credits.append((credit, list(paused)))
+        return Advance(position=start + 1)
+
+
+def test_single_partitions_are_left_out_where_the_source_can():
+    planned = aligned(a=Selective(1000), b=Source(1000))
+    planned.next()
+    planned.report(seen={"t0": {"a/p": 100, "a/q/1": 200}, "t1": {"b/0": 120}})
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == (["a/q/1"], {"a": 11, "b": 20})
+    assert planned.sources["a"].credits[1] == (10, ["q/1"])
+    paused = {each.partition: each.is_paused for each in planned.planner.watermarks(plan, plan)}
+    assert paused == {"a/p": False, "a/q/1": True, "b/0": False}
+
+
 def test_a_source_that_waits_does_not_look_finished():
     planned = aligned(a=Source(1000), b=Source(11, finished=True))
     planned.next()

@@ -26,9 +26,9 @@ class Story:
         self.state = PlannerState(started=0)
         self.last = EpochPlan(epoch=-1, now=0, sources={s: 0 for each in steps for s in each.sources})
 
-    def epoch(self, now=0, *, finished=(), paused=(), stated=None, resumed=MIN_TIME, **shown):
+    def epoch(self, now=0, *, finished=(), paused=(), stated=None, known=None, resumed=MIN_TIME, **shown):
         """Decide an epoch, then learn what it showed: `t={"a/0": newest}`, or `(newest, rows, mark)`."""
-        sight = Sight(now, self.last.finished, stated or {}, resumed)
+        sight = Sight(now, self.last.finished, stated or {}, known or {}, resumed)
         marks = decide(self.steps, self.together, self.state, sight, self.last)
         plan = EpochPlan(
             epoch=self.last.epoch + 1,
@@ -146,6 +146,19 @@ def test_partitions_that_appear_later_hold_but_never_turn_back():
     assert story.epoch(t={"a/0": 300}) == 99, "the new one is behind"
     assert story.epoch(t={"a/new": 200}) == 99
     assert story.epoch() == 199
+
+
+def test_partitions_that_a_source_is_known_to_have_hold_before_their_first_row():
+    story = Story(step(idle_after=10))
+    known = {"a": ["0", "1"]}
+    story.epoch(0, known=known, t={"a/0": 100})
+    assert story.epoch(9, known=known, t={"a/0": 100}) == MIN_TIME
+    assert [(each.partition, each.is_holding) for each in story.reported] == [("a/0", False), ("a/1", True)]
+    assert story.epoch(9, known=known, t={"a/1": 40}) == MIN_TIME
+    assert story.epoch(10, known=known, t={"a/0": 200}) == 39
+    other = Story(step(idle_after=10))
+    other.epoch(5, known=known, t={"a/0": 100})
+    assert other.epoch(10, known=known, t={"a/0": 100}) == 99, "one that never had rows is idle in the end"
 
 
 def test_idle_partitions_become_active_again():
