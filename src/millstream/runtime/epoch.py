@@ -10,6 +10,9 @@ import msgspec
 
 from millstream.model.time import MAX_TIME, MIN_TIME
 
+_LATER_FIELDS = {"combined", "previous_combined", "paused"}
+"""Fields that plans of earlier versions do not have: empty, they do not count, so that such a plan keeps its digest."""
+
 
 class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Export the state of this epoch."""
@@ -57,7 +60,8 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Hash of the plan: equal digests mean equal rows."""
-        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+        content = {name: value for name, value in self.to_json().items() if value or name not in _LATER_FIELDS}
+        return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def plan_from_json(value: Any) -> EpochPlan:

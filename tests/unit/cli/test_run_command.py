@@ -16,6 +16,7 @@ from millstream.connectors.collect.sink import collected
 from millstream.model.time import MIN_TIME
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.result import EpochSummary
+from millstream.runtime.watermarks import PartitionWatermark
 
 MAIN = [sys.executable, "-m", "millstream.cli.main"]
 ENDLESS = """
@@ -259,3 +260,22 @@ def test_the_progress_line():
         epoch=7, rows_in=5000, rows_out=10, lag=1234, watermark=MIN_TIME, seconds=0.5, terminal=False
     )
     assert epoch_line(summary) == "epoch 7  in 10,000 rows/s  out 20 rows/s  lag 1,234  watermark -"
+
+
+def test_the_progress_line_names_who_holds_the_watermark_back():
+    def partition(name, mark, **flags):
+        known = {"is_idle": False, "is_holding": False, "is_paused": False, **flags}
+        return PartitionWatermark(step="t", partition=name, watermark=mark, **known)
+
+    def line(*partitions):
+        summary = EpochSummary(
+            epoch=7, rows_in=0, rows_out=0, lag=None, watermark=5, seconds=0.5, terminal=False,
+            steps={"t": 5, "u": 9}, watermarks=partitions,
+        )  # fmt: skip
+        return epoch_line(summary).partition("watermark ")[2]
+
+    slow, fast = partition("a/0", 5, is_holding=True), partition("b/0", 90, is_paused=True)
+    assert line(slow) == "1970-01-01T00:00:00.005Z"
+    assert line(slow, fast) == "1970-01-01T00:00:00.005Z held by a/0, 1 paused"
+    assert line(slow, partition("c/1", 5, is_holding=True)) == "1970-01-01T00:00:00.005Z held by a/0 and 1 more"
+    assert line(partition("a/0", 5, is_idle=True), fast) == "1970-01-01T00:00:00.005Z, 1 paused"

@@ -1,5 +1,7 @@
 """How far each partition and step has come: strategies, idleness, combinations, and what is reported."""
 
+import hashlib
+
 import msgspec
 import pytest
 
@@ -273,3 +275,13 @@ def test_what_an_earlier_version_stored_is_read():
     stored = {"started": 5, "partitions": {"t": {"a/0": [100, 7]}}, "event_due": {}, "processing_due": {}}
     state = msgspec.convert(stored, PlannerState)
     assert marks_of(step(), state, Sight(10, (), {}))[0].watermark == 99
+
+
+def test_a_plan_of_an_earlier_version_keeps_its_digest():
+    fields = {"epoch": 3, "now": 5, "sources": {"a": 1}, "watermarks": {"t": 7}, "previous": {}, "finished": []}
+    stored = {**fields, "terminal": False, "follows": "x", "savepoint": None}
+    written = hashlib.sha256(msgspec.json.encode(stored, order="sorted")).hexdigest()
+    plan = msgspec.convert(stored, EpochPlan)
+    assert plan.digest == written
+    for name, content in {"paused": ["a"], "combined": {"t u": 1}, "previous_combined": {"t u": 1}}.items():
+        assert msgspec.structs.replace(plan, **{name: content}).digest != written
