@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from millstream.api import pattern
+from millstream.api import pattern, watermark
 from millstream.api.broadcast import BroadcastFunction, BroadcastState
 from millstream.api.declarative import load_job
 from millstream.api.functions import (
@@ -27,6 +27,7 @@ from millstream.api.process import Context, CoProcessFunction, ProcessFunction, 
 from millstream.api.running import RunningJob
 from millstream.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from millstream.api.stream import DataStream
+from millstream.api.watermark import WatermarkGenerator
 from millstream.api.windowed import WindowedStream
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
@@ -74,6 +75,7 @@ __all__ = [
     "RunningJob",
     "TimeWindow",
     "ValueState",
+    "WatermarkGenerator",
     "WindowedStream",
     "avg",
     "collect",
@@ -100,4 +102,5 @@ __all__ = [
     "sliding",
     "sum",
     "tumbling",
+    "watermark",
 ]

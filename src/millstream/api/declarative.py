@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millstream.api import join_item, pattern_item
+from millstream.api import join_item, pattern_item, watermark_item
 from millstream.api.document import Document, read_document
 from millstream.api.item import (
     Item,
@@ -123,7 +123,8 @@ def _sink(loader: _Loader, item: Item) -> None:
 
 
 def _event_time(loader: _Loader, item: Item) -> DataStream:
-    return loader.input(item).event_time(item.text(), **item.given("max_delay", "idle_after", "id", "uid"))
+    options = watermark_item.event_time_options(item)
+    return loader.input(item).event_time(item.text(), **options, **item.given("id", "uid"))
 
 
 def _filter(loader: _Loader, item: Item) -> DataStream:
@@ -229,7 +230,7 @@ _ANY = ("id", "input", "rebalance")
 _KEYED = ("id", "uid", "input", "key_by", "window", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
     "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
-    "event_time": (_event_time, (*_ANY, "uid", "max_delay", "idle_after")),
+    "event_time": (_event_time, (*_ANY, "uid", *watermark_item.OPTIONS)),
     "filter": (_filter, (*_ANY, "on_error")),
     "select": (_select, _ANY),
     "with_columns": (_with_columns, _ANY),

@@ -90,6 +90,15 @@ class RunningJob:
         """The newest published epochs in numbers, oldest first; at most the last 1,000."""
         return list(self._epochs)
 
+    def watermarks(self) -> list[Any]:
+        """How far each source partition had come at the newest epoch; empty before the first.
+
+        Each value has `step`, `partition`, `watermark` in milliseconds, `is_idle`, `is_holding` (the watermark of the step
+        is where it is because of it) and `is_paused` (it waits for slower members of its alignment group).
+        """
+        newest = next(reversed(self._epochs), None)
+        return [] if newest is None else list(newest.watermarks)
+
     def ask(self, action: str, *, to: str | Path | None = None, id: str | None = None, native: bool = False) -> Any:
         """Hand a request to the run without waiting; its `wait()` gives the answer.
 

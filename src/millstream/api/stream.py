@@ -9,6 +9,7 @@ from millstream.api.broadcast import BroadcastStream
 from millstream.api.enrich import TableLike, async_operation, lookup_operation
 from millstream.api.functions import OnErrorLike, policy
 from millstream.api.signatures import output_schema
+from millstream.api.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.resolve import check_keys
@@ -16,7 +17,6 @@ from millstream.graph.step import (
     DEAD,
     LATE,
     MAIN,
-    EventTime,
     Filter,
     MapBatches,
     Operation,
@@ -29,7 +29,7 @@ from millstream.graph.step import (
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
 from millstream.model.schema import Schema, SchemaLike, schema_of
-from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.model.time import DurationLike
 
 if TYPE_CHECKING:
     from millstream.api.connected import ConnectedStreams
@@ -61,7 +61,11 @@ class DataStream:
         column: str,
         *,
         max_delay: DurationLike = 0,
+        watermark: WatermarkLike | None = None,
+        interval: DurationLike | None = None,
         idle_after: DurationLike | None = None,
+        align: str | None = None,
+        max_drift: DurationLike | None = None,
         id: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
@@ -70,15 +74,16 @@ class DataStream:
         Args:
             column: a timestamp, or a long holding milliseconds since 1970.
             max_delay: how far a row may lie behind the newest one of its partition without being late.
+            watermark: another strategy than a bounded delay, such as `ms.watermark.punctuated("kind = 'end'")`.
+            interval: the watermark moves at most once in that time.
             idle_after: a partition without rows for that long no longer holds the watermark back.
+            align: the group whose sources wait for each other.
+            max_drift: how far the sources here may run ahead of the slowest one of the group.
             id: a name for the step.
             uid: names its watermark in checkpoints, if the step was called otherwise when they were written.
         """
-        operation = EventTime(
-            column=column,
-            max_delay=duration_ms(max_delay, what="max_delay"),
-            idle_after=None if idle_after is None else positive_ms(idle_after, what="idle_after"),
-        )
+        durations = {"interval": interval, "idle_after": idle_after, "max_drift": max_drift}
+        operation = event_time_operation(column, max_delay, watermark, durations, align=align, step=id)
         return self._then(operation, id, uid)
 
     def filter(

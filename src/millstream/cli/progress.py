@@ -49,8 +49,7 @@ class JsonReport:
 
     def epoch(self, summary: EpochSummary) -> None:
         """Print the epoch."""
-        content = {**dataclasses.asdict(summary), "watermark": instant_text(summary.watermark)}
-        typer.echo(json.dumps({"type": "epoch", **content}))
+        typer.echo(json.dumps({"type": "epoch", **epoch_content(summary)}))
 
     def result(self, result: RunResult) -> None:
         """Print the totals, with the counts of every step."""
@@ -91,14 +90,37 @@ def open_report(job: str, guarantee: str, output: Output) -> Iterator[Report]:
             yield TableReport(console, status, f"{job} ({guarantee})")
 
 
+def epoch_content(summary: EpochSummary) -> dict[str, Any]:
+    """An epoch as a JSON value, with instants as text."""
+    return {
+        **dataclasses.asdict(summary),
+        "watermark": instant_text(summary.watermark),
+        "now": instant_text(summary.now),
+        "steps": {step: instant_text(mark) for step, mark in summary.steps.items()},
+        "watermarks": [
+            {**dataclasses.asdict(each), "watermark": instant_text(each.watermark)} for each in summary.watermarks
+        ],
+    }
+
+
 def epoch_line(summary: EpochSummary) -> str:
-    """An epoch in one line: number, rows per second in and out, lag and watermark."""
+    """An epoch in one line: number, rows per second in and out, lag, watermark and which partition holds it back."""
     seconds = max(summary.seconds, 1e-3)
     lag = "-" if summary.lag is None else f"{summary.lag:,}"
     return (
         f"epoch {summary.epoch}  in {summary.rows_in / seconds:,.0f} rows/s  out {summary.rows_out / seconds:,.0f} rows/s"
-        f"  lag {lag}  watermark {instant_text(summary.watermark)}"
+        f"  lag {lag}  watermark {instant_text(summary.watermark)}{_held(summary)}"
     )
+
+
+def _held(summary: EpochSummary) -> str:
+    """Who holds the watermark back, and what waits for them; nothing is said of a job with one partition."""
+    if len(summary.watermarks) < 2:
+        return ""
+    names = [each.partition for each in summary.holders]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    paused = sum(each.is_paused for each in summary.watermarks)
+    return (f" held by {names[0]}{more}" if names else "") + (f", {paused} paused" if paused else "")
 
 
 def headline(result: RunResult) -> str:

@@ -27,7 +27,6 @@ from millstream.graph.step import (
     MAIN,
     TIMED_OUT,
     CoProcess,
-    EventTime,
     Filter,
     KeyedAggregate,
     MapBatches,
@@ -43,6 +42,7 @@ from millstream.graph.step import (
     Window,
     WithColumns,
 )
+from millstream.graph.watermark import EventTime
 from millstream.model.schema import Field, Schema, schema_of
 
 DEAD_SCHEMA = schema_of("step string, error string, record string, at timestamp")
@@ -68,7 +68,7 @@ def outputs_of(step: Step, schemas: list[Schema]) -> Resolved:  # noqa: PLR0912
         case Source():
             return (), _with_dead({MAIN: operation.schema}, operation.on_error)
         case EventTime():
-            return (), {MAIN: _timed(operation, schemas[0], step.id)}
+            return _timed(operation, schemas[0], step.id)
         case Filter():
             return (("where", parse_predicate(operation.where, schemas[0], step=step.id)),), {MAIN: schemas[0]}
         case Select():
@@ -108,19 +108,22 @@ def _with_dead(outputs: dict[str, Schema], on_error: str) -> dict[str, Schema]:
     return {**outputs, DEAD: DEAD_SCHEMA} if on_error == "dead_letter" else outputs
 
 
-def _timed(operation: EventTime, schema: Schema, step: str) -> Schema:
-    field = column_of(operation.column, schema, step)
-    if field.type not in _TIME_TYPES:
-        msg = f"column {field.name!r} cannot be event time"
-        raise InvalidStep(
-            msg,
-            code="STEP-044",
-            step=step,
-            found=field.type_name,
-            known="timestamp, or long as milliseconds",
-            hint="cast it first",
-        )
-    return schema
+def _timed(operation: EventTime, schema: Schema, step: str) -> Resolved:
+    spec = operation.watermark
+    carried = [] if spec is None or spec.column is None else [spec.column]
+    for field in (column_of(name, schema, step) for name in (operation.column, *carried)):
+        if field.type not in _TIME_TYPES:
+            msg = f"column {field.name!r} cannot be event time"
+            raise InvalidStep(
+                msg,
+                code="STEP-044",
+                step=step,
+                found=field.type_name,
+                known="timestamp, or long as milliseconds",
+                hint="cast it first",
+            )
+    where = None if spec is None else spec.where
+    return () if where is None else (("where", parse_predicate(where, schema, step=step)),), {MAIN: schema}
 
 
 def _projected(columns: tuple[tuple[str, str], ...], schema: Schema, step: str) -> Resolved:

@@ -18,7 +18,6 @@ from millstream.graph.step import (
     KEYED,
     MAIN,
     CoProcess,
-    EventTime,
     Filter,
     KeyedAggregate,
     MapBatches,
@@ -36,6 +35,7 @@ from millstream.graph.step import (
     WithColumns,
 )
 from millstream.graph.stream_graph import StreamGraph, StreamNode
+from millstream.graph.watermark import EventTime
 from millstream.graph.window import duration_text
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId
@@ -52,8 +52,7 @@ def operation_text(operation: Operation) -> str:  # noqa: PLR0912
         case Source() | Sink():
             return connector_text(operation.connector)
         case EventTime():
-            idle = f", idle after {duration_text(operation.idle_after)}" if operation.idle_after is not None else ""
-            return f"{operation.column}, at most {duration_text(operation.max_delay)} late{idle}"
+            return operation.describe()
         case Filter():
             return operation.where
         case Select() | WithColumns():

@@ -15,13 +15,13 @@ from millstream.graph.outputs import column_of, outputs_of
 from millstream.graph.step import (
     TWO_INPUTS,
     CoProcess,
-    EventTime,
     Process,
     Step,
     StepInput,
     Window,
 )
 from millstream.graph.stream_graph import StreamGraph, StreamNode
+from millstream.graph.watermark import EventTime
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 
@@ -44,6 +44,8 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
         check_keys(edge.keys, schema, step.id)
     if isinstance(step.operation, TWO_INPUTS):
         _check_pair(step, schemas)
+    if isinstance(step.operation, EventTime) and step.operation.align is not None:
+        _check_aligned(step, before)
     expressions, outputs = outputs_of(step, schemas)
     upstream = {time for edge in step.inputs for time in before[edge.step].event_time}
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
@@ -87,6 +89,19 @@ def _check_pair(step: Step, schemas: list[Schema]) -> None:
             known=", ".join(f"{key} {kind}" for key, kind in zip(left.keys, types[0], strict=False)),
             hint="key both by the same number of columns of the same types; cast before key_by",
         )
+
+
+def _check_aligned(step: Step, before: Mapping[StepId, StreamNode]) -> None:
+    """Only sources can be told to wait, so event time must be declared before rows change subtask."""
+    edges = list(step.inputs)
+    while edges:
+        edge = edges.pop()
+        if edge.partition != "forward":
+            msg = "only event time before the first key_by or rebalance can be aligned"
+            raise InvalidStep(
+                msg, code="STEP-163", step=step.id, found=f"{edge.partition} behind {edge.step!r}", hint="remove align="
+            )
+        edges += before[edge.step].inputs
 
 
 def check_keys(keys: tuple[str, ...], schema: Schema, step: str) -> None:

@@ -16,6 +16,7 @@ from millstream.graph.model import Requirements, StreamModel
 from millstream.graph.pattern import PatternSpec, pattern_from_json, pattern_to_json
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
+from millstream.graph.watermark import WatermarkSpec
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
@@ -223,6 +224,7 @@ _DECODE: dict[str, Decoder] = {
     "function": _function,
     "reduce": _function,
     "process": _function,
+    "watermark": lambda value, step: built(WatermarkSpec, value, step=step),
     "window": lambda value, step: built(WindowSpec, value, step=step),
     "columns": _pairs(_as_is),
     "aggregates": _pairs(lambda value, step: built(Aggregate, value, step=step)),

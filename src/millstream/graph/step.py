@@ -13,6 +13,7 @@ from millstream.graph.join import JOINS, JoinOperation
 from millstream.graph.pattern import PatternSpec
 from millstream.graph.rank import RANKS, Deduplicate, TopN
 from millstream.graph.state import StateDescriptor
+from millstream.graph.watermark import EventTime
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId, step_id
@@ -73,19 +74,6 @@ class Source:
         if self.credit is not None and (type(self.credit) is not int or self.credit < 1):
             msg = "credit is not a whole number above zero"
             raise InvalidStep(msg, code="STEP-024", found=repr(self.credit), hint="correct credit=")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EventTime:
-    """Names the column that says when a row happened, and how far rows may be out of order."""
-
-    kind: ClassVar = "event_time"
-    column: str
-    max_delay: int = 0
-    idle_after: int | None = None
-
-    def __post_init__(self) -> None:
-        _refuse_negative("max_delay", self.max_delay)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

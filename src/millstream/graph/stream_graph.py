@@ -14,7 +14,6 @@ from millstream.graph.rank import RANKS
 from millstream.graph.step import (
     MAIN,
     CoProcess,
-    EventTime,
     Filter,
     KeyedAggregate,
     MapBatches,
@@ -31,6 +30,7 @@ from millstream.graph.step import (
     Window,
     WithColumns,
 )
+from millstream.graph.watermark import EventTime
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 

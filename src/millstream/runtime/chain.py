@@ -12,13 +12,15 @@ import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.enrich import AsyncMap, Lookup
-from millstream.graph.step import EventTime, Filter, MapBatches, PythonMap, Select, Union, WithColumns
+from millstream.graph.step import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
+from millstream.graph.watermark import EventTime
 from millstream.model.schema import Schema
 from millstream.runtime.async_map import answers
-from millstream.runtime.batch import Batch, event_times, joined
+from millstream.runtime.batch import Batch, joined
 from millstream.runtime.codecs import batch_to_rows, rows_to_batch
 from millstream.runtime.counts import StepCounts
+from millstream.runtime.event_time import Timing
 from millstream.runtime.expressions import Predicate, Projection
 from millstream.runtime.lookup import LookupJoin
 from millstream.runtime.policy import BadRecords, failure
@@ -49,8 +51,8 @@ class Hands:
             if letters is not None:
                 yield step, letters
 
-    def saw_times(self, step: str, newest: int) -> None:
-        """An event-time step met this newest event time."""
+    def saw_times(self, step: str, newest: int, *, rows: int, mark: int | None) -> None:
+        """An event-time step met that many rows, this newest event time, and a mark if they carried one."""
 
 
 def build_stages(nodes: Iterable[StreamNode]) -> list[Stage]:
@@ -78,7 +80,7 @@ def _stage(node: StreamNode) -> Stage:
         case Select() | WithColumns():
             return _project_stage(node.id, Projection(node.expressions))
         case EventTime():
-            return _event_time_stage(node.id, operation.column)
+            return _event_time_stage(node)
         case MapBatches():
             return _batches_stage(node.id, operation)
         case Union():
@@ -179,16 +181,12 @@ def at_step(problem: MillstreamError, step: str) -> StepFailed:
     return StepFailed(message, **fields)
 
 
-def _event_time_stage(step: str, column: str) -> Stage:
+def _event_time_stage(node: StreamNode) -> Stage:
+    timing = Timing(node)
+
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        _passed(hands.count(step), batch.num_rows)
-        times = event_times(batch.rows.column(column))
-        if times.null_count:
-            place = int(np.flatnonzero(np.asarray(times.is_null()))[0])
-            raise failure(step, batch_to_rows(batch.rows.slice(place, 1))[0], f"event time column {column!r} is null")
-        if len(times):
-            hands.saw_times(step, int(np.asarray(times).max()))
-        return (Batch(batch.rows, times),)
+        _passed(hands.count(node.id), batch.num_rows)
+        return (evaluated(node.id, lambda _: timing.timed(batch, hands), batch.rows),)
 
     return stage
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -45,6 +45,8 @@ class Advance:
     """A watermark the source states itself, instead of one derived from event times."""
     now: int | None = None
     """A scripted clock, for tests."""
+    partitions: Collection[str] = ()
+    """Partitions the source is known to have: those that have shown nothing yet hold the watermark back."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ class SplitEnumerator(Protocol):
         ...
 
     def advance(self, start: Position, credit: int) -> Advance:
-        """How far to read from `start` with a credit of about that many rows; the same position when nothing is new."""
+        """How far to read from `start` with a credit of about that many rows; the same position when nothing is new.
+
+        With a credit of 0 nothing is read: the source waits for others, and is asked only how much waits there.
+        """
         ...
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
@@ -92,6 +97,18 @@ class SplitEnumerator(Protocol):
 
     def close(self) -> None:
         """Release what was opened."""
+        ...
+
+
+@runtime_checkable
+class SelectiveEnumerator(SplitEnumerator, Protocol):
+    """An enumerator that can leave out partitions which are ahead of others in their alignment group."""
+
+    def advance_without(self, start: Position, credit: int, paused: Collection[str]) -> Advance:
+        """As `advance`, without rows of some partitions, by their names.
+
+        If rows of the others can only be had behind rows of these, these are read all the same.
+        """
         ...
 
 

@@ -10,6 +10,9 @@ import msgspec
 
 from millstream.model.time import MAX_TIME, MIN_TIME
 
+_LATER_FIELDS = {"combined", "previous_combined", "paused"}
+"""Fields that plans of earlier versions do not have: empty, they do not count, so that such a plan keeps its digest."""
+
 
 class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Export the state of this epoch."""
@@ -35,8 +38,14 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Per event-time step: no earlier row is expected in this epoch."""
     previous: dict[str, int] = {}
     """The watermarks of the epoch before."""
+    combined: dict[str, int] = {}
+    """Per event-time steps that one vertex sees together, by their ids: the watermark it follows."""
+    previous_combined: dict[str, int] = {}
+    """The same of the epoch before."""
     finished: list[str] = []
     """Sources that will give nothing more."""
+    paused: list[str] = []
+    """Sources, and partitions as `source/partition`, that are not read because they are ahead of their alignment group."""
     terminal: bool = False
     """The last epoch: no rows, watermarks at the end of time."""
     follows: str = ""
@@ -51,7 +60,8 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Hash of the plan: equal digests mean equal rows."""
-        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+        content = {name: value for name, value in self.to_json().items() if value or name not in _LATER_FIELDS}
+        return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def plan_from_json(value: Any) -> EpochPlan:
@@ -70,8 +80,19 @@ class EpochTimes(msgspec.Struct, frozen=True):
 
 
 def times_for(plan: EpochPlan, event_time: Iterable[str]) -> EpochTimes:
-    """The minimum over the event-time steps a vertex depends on; the end of time in the terminal epoch."""
+    """What a vertex sees that depends on these event-time steps; the end of time in the terminal epoch."""
     steps = list(event_time)
-    before = min((plan.previous.get(step, MIN_TIME) for step in steps), default=MIN_TIME)
-    watermark = min((plan.watermarks.get(step, MIN_TIME) for step in steps), default=MIN_TIME)
-    return EpochTimes(plan.now, before, MAX_TIME if plan.terminal else watermark, plan.terminal)
+    before = _together(steps, plan.previous, plan.previous_combined)
+    watermark = MAX_TIME if plan.terminal else _together(steps, plan.watermarks, plan.combined)
+    return EpochTimes(plan.now, before, watermark, plan.terminal)
+
+
+def _together(steps: list[str], watermarks: dict[str, int], combined: dict[str, int]) -> int:
+    """The watermark decided for these steps together, else the lowest of them."""
+    lowest = min((watermarks.get(step, MIN_TIME) for step in steps), default=MIN_TIME)
+    return combined.get(combined_name(steps), lowest) if len(steps) > 1 else lowest
+
+
+def combined_name(steps: Iterable[str]) -> str:
+    """How a plan names steps that are seen together."""
+    return " ".join(sorted(steps))

@@ -22,6 +22,10 @@ class TaskReport(msgspec.Struct, kw_only=True):
     counts: Counts = {}
     newest: dict[str, dict[str, int]] = {}
     """Per event-time step and partition: the newest event time seen."""
+    timed: dict[str, dict[str, int]] = {}
+    """Per event-time step and partition: how many rows it was."""
+    marks: dict[str, dict[str, int]] = {}
+    """Per event-time step and partition: the highest mark that rows carried, where marks move the watermark."""
     sinks: dict[str, Any] = {}
     """Per sink: its commit message."""
     event_due: dict[str, int] = {}

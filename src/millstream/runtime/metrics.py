@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.runtime.watermark_metrics import label, watermark_lines
 
 _Kind = Literal["counter", "gauge"]
 _Sample = tuple[str, _Kind, str, float | None]
@@ -53,16 +53,18 @@ def totals_of(result: RunResult, newest: EpochSummary | None = None) -> Totals:
 
 def prometheus(totals: Totals) -> str:
     """All figures as text; what a run does not know yet is left out."""
-    job = _label(totals.job)
+    job = label(totals.job)
     lines = [
         "# HELP millstream_guarantee The guarantee in force.",
         "# TYPE millstream_guarantee gauge",
-        f'millstream_guarantee{{job="{job}",guarantee="{_label(totals.guarantee)}"}} 1',
+        f'millstream_guarantee{{job="{job}",guarantee="{label(totals.guarantee)}"}} 1',
     ]
     for name, kind, text, value in _samples(totals):
         if value is not None:
             shown = f"millstream_{name}"
             lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
+    if totals.newest is not None:
+        lines += watermark_lines(job, totals.newest)
     return "\n".join(lines) + "\n"
 
 
@@ -78,19 +80,10 @@ def _samples(totals: Totals) -> list[_Sample]:
         samples += [
             ("epoch", "gauge", "Newest published epoch.", newest.epoch),
             ("epoch_seconds", "gauge", "How long the newest epoch took.", newest.seconds),
-            ("watermark_ms", "gauge", "Lowest watermark, milliseconds since 1970.", _instant(newest.watermark)),
             ("lag_rows", "gauge", "Rows that wait at the sources, where they can tell.", newest.lag),
             ("fencing_token", "gauge", "Token of the owner of the checkpoint.", newest.token),
         ]
     return samples
-
-
-def _instant(ms: int) -> int | None:
-    return ms if MIN_TIME < ms < MAX_TIME else None
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class MetricsFile:

@@ -6,32 +6,25 @@ that Spark logs, so it is taken once; a replayed epoch is not decided again.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from millstream.graph.step import EventTime, Source
+from millstream.graph.step import Source
+from millstream.graph.watermark import EventTime
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.connector import Advance, Split, SplitEnumerator
-from millstream.runtime.epoch import EpochPlan, SavepointRequest
+from millstream.runtime.alignment import paused, source_of
+from millstream.runtime.connector import Advance, SelectiveEnumerator, Split, SplitEnumerator
+from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name, times_for
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
+from millstream.runtime.planner_state import PlannerState, learn
+from millstream.runtime.watermarks import PartitionWatermark, Sight, TimeStep, decide, partition_watermarks
 
 Clock = Callable[[], int]
-
-
-class PlannerState(msgspec.Struct, kw_only=True):
-    """What the planner learned from the tasks; stands in every manifest."""
-
-    started: int
-    partitions: dict[str, dict[str, tuple[int, int]]] = {}
-    """Per event-time step and source partition: the newest event time, and the clock when it last had rows."""
-    event_due: dict[str, dict[str, int]] = {}
-    """Per keyed step and task: when it next has something to do."""
-    processing_due: dict[str, int] = {}
-    """Per task: when its next processing-time timer is due."""
 
 
 class Rest:
@@ -44,12 +37,6 @@ class Rest:
     def is_over(self) -> bool:
         """Whether the pause has passed."""
         return time.monotonic() >= self._until
-
-
-class _TimeStep(msgspec.Struct, frozen=True):
-    operation: EventTime
-    sources: tuple[str, ...]
-    is_at_source: bool
 
 
 class Planner:
@@ -66,7 +53,12 @@ class Planner:
         self._credit: dict[str, int] = {flow.source: flow.credit for flow in deployment.flow}
         self._time_steps = _time_steps(deployment)
         self._event_time_of = _event_time_of(deployment)
+        self._combinations = _combinations(deployment)
         self.state = state or PlannerState(started=clock())
+        self._selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
+        self._resumed = MIN_TIME if state is None else clock()
+        self._stated: dict[str, int] = {}
+        self._known: dict[str, Collection[str]] = {}
         self.lag: dict[str, int] = {}
         self._origin: EpochPlan | None = None
         self._is_draining = False
@@ -87,6 +79,7 @@ class Planner:
             now=restored.now,
             sources=positions,
             watermarks={step: mark for step, mark in restored.watermarks.items() if step in self._time_steps},
+            combined={n: m for n, m in restored.combined.items() if n in map(combined_name, self._combinations)},
             finished=[name for name in restored.finished if name in self._sources and not restored.terminal],
         )
 
@@ -121,13 +114,13 @@ class Planner:
             return self._exporting(last, self._wanted)
         if not self._is_draining and not self._rested.is_over:
             return last
-        advances = self._advances(last)
+        waiting, advances = self._advances(last)
         self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
-        plan = self._plan(last, advances)
+        plan = self._plan(last, advances, waiting)
         if self._is_draining:
             return self._terminal(last, plan.now)
         is_restored = last.epoch == -1 and self._origin is not None
-        if plan.sources != last.sources or self._is_due(plan) or is_restored:
+        if plan.sources != last.sources or self._is_due(plan) or is_restored or _is_realigned(plan, last):
             return plan
         return self._terminal(last, plan.now) if len(plan.finished) == len(self._sources) else last
 
@@ -142,35 +135,63 @@ class Planner:
                 sources=last.sources,
                 watermarks=last.watermarks,
                 previous=last.watermarks,
+                combined=last.combined,
+                previous_combined=last.combined,
                 finished=last.finished,
+                paused=last.paused,
                 follows=last.digest,
                 savepoint=savepoint,
             )
-        return msgspec.structs.replace(self._plan(last, self._advances(last)), savepoint=savepoint)
+        waiting, advances = self._advances(last)
+        return msgspec.structs.replace(self._plan(last, advances, waiting), savepoint=savepoint)
 
-    def _advances(self, last: EpochPlan) -> dict[str, Advance]:
-        return {
-            name: source.advance(self._position(last, name), self._credit[name])
-            for name, source in self._sources.items()
-        }
+    def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
+        """Which sources wait for others, and how far each is read."""
+        sight = self._sight(last, self._now(last, {}))
+        waiting = paused(self._time_steps.values(), self.state, sight, self._selective)
+        return waiting, {name: self._advance(name, last, waiting) for name in self._sources}
+
+    def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
+        source, position = self._sources[name], self._position(last, name)
+        if name in waiting:
+            found = source.advance(position, 0)
+            return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+        left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
+        if left_out and isinstance(source, SelectiveEnumerator):
+            return source.advance_without(position, self._credit[name], left_out)
+        return source.advance(position, self._credit[name])
+
+    def _sight(self, last: EpochPlan, now: int) -> Sight:
+        return Sight(now, last.finished, self._stated, self._known, self._resumed)
+
+    def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
+        """The clock of the next epoch: never behind that of the last, unless a script says so."""
+        scripted = [advance.now for advance in advances.values() if advance.now is not None]
+        return max(scripted) if scripted else max(self._clock(), last.now)
 
     def _position(self, plan: EpochPlan, source: str) -> Any:
         """Where a plan leaves a source; one the job did not have then stands at its beginning."""
         found = plan.sources.get(source)
         return self._sources[source].initial() if found is None else found
 
-    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance]) -> EpochPlan:
-        scripted = [advance.now for advance in advances.values() if advance.now is not None]
-        now = max(scripted) if scripted else max(self._clock(), last.now)
+    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
+        now = self._now(last, advances)
+        self._stated = {name: a.watermark for name, a in advances.items() if a.watermark is not None}
+        self._known = {name: advance.partitions for name, advance in advances.items()}
+        sight = self._sight(last, now)
+        marks = decide(self._time_steps.values(), self._combinations, self.state, sight, last)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
         finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
         return EpochPlan(
             epoch=last.epoch + 1,
             now=now,
             sources=positions,
-            watermarks={step: self._watermark(step, last, advances, now) for step in self._time_steps},
+            watermarks=marks.steps,
             previous=last.watermarks,
+            combined=marks.combined,
+            previous_combined=last.combined,
             finished=finished,
+            paused=waiting,
             follows=last.digest,
         )
 
@@ -181,67 +202,31 @@ class Planner:
             sources=last.sources,
             watermarks=dict.fromkeys(self._time_steps, MAX_TIME),
             previous=last.watermarks,
+            previous_combined=last.combined,
             finished=sorted(self._sources),
             terminal=True,
             follows=last.digest,
         )
-
-    def _watermark(self, step: str, last: EpochPlan, advances: Mapping[str, Advance], now: int) -> int:
-        """The minimum over partitions that are neither idle nor finished; it never goes back."""
-        time_step = self._time_steps[step]
-        seen = self.state.partitions.get(step, {})
-        if time_step.is_at_source:
-            held = [
-                mark
-                for source in time_step.sources
-                if source not in last.finished
-                for mark in self._source_marks(source, time_step.operation, seen, advances[source], now)
-            ]
-        else:
-            held = self._partition_marks(seen.values(), time_step.operation, now)
-        before = last.watermarks.get(step, MIN_TIME)
-        return max(min(held), before) if held else before
-
-    def _source_marks(
-        self, source: str, operation: EventTime, seen: Mapping[str, tuple[int, int]], advance: Advance, now: int
-    ) -> list[int]:
-        if advance.watermark is not None:
-            return [advance.watermark]
-        mine = [content for partition, content in seen.items() if partition.startswith(f"{source}/")]
-        if mine:
-            return self._partition_marks(mine, operation, now)
-        is_idle = operation.idle_after is not None and now - self.state.started >= operation.idle_after
-        return [] if is_idle else [MIN_TIME]
-
-    def _partition_marks(self, seen: Iterable[tuple[int, int]], operation: EventTime, now: int) -> list[int]:
-        return [
-            newest - operation.max_delay - 1
-            for newest, at in seen
-            if operation.idle_after is None or now - at < operation.idle_after
-        ]
 
     def _is_due(self, plan: EpochPlan) -> bool:
         """Whether a timer is due although no row came."""
         if any(due <= plan.now for due in self.state.processing_due.values()):
             return True
         for step, dues in self.state.event_due.items():
-            marks = [plan.watermarks[time_step] for time_step in self._event_time_of[step]]
-            if marks and min(dues.values()) <= min(marks):
+            seen = self._event_time_of[step]
+            if seen and min(dues.values()) <= times_for(plan, seen).watermark:
                 return True
         return False
 
     def absorb(self, plan: EpochPlan, reports: Iterable[TaskReport]) -> None:
         """Learn from the reports of an epoch that ran."""
-        for report in reports:
-            task = f"{report.level}/{report.task}"
-            for step, partitions in report.newest.items():
-                known = self.state.partitions.setdefault(step, {})
-                for partition, newest in partitions.items():
-                    known[partition] = (max(newest, known.get(partition, (newest, 0))[0]), plan.now)
-            for step, due in report.event_due.items():
-                self.state.event_due.setdefault(step, {})[task] = due
-            if report.level:
-                self.state.processing_due[task] = report.processing_due
+        learn(self.state, {name: step.operation for name, step in self._time_steps.items()}, plan, reports)
+
+    def watermarks(self, plan: EpochPlan, last: EpochPlan) -> tuple[PartitionWatermark, ...]:
+        """How far each partition had come when `plan` was decided behind `last`; asked before the plan is absorbed."""
+        if plan.terminal:
+            return ()
+        return partition_watermarks(self._time_steps.values(), self.state, self._sight(last, plan.now), plan.paused)
 
     def tasks(self, start: EpochPlan, end: EpochPlan, run: RunIdentity) -> list[TaskInput]:
         """The level-0 tasks of an epoch: its splits in order, spread evenly; always at least one task."""
@@ -264,6 +249,11 @@ class Planner:
         ]
 
 
+def _is_realigned(plan: EpochPlan, last: EpochPlan) -> bool:
+    """Whether others wait now, or what they wait for has ended: epochs record it, though they may read nothing."""
+    return plan.paused != last.paused or (bool(plan.paused) and plan.finished != last.finished)
+
+
 def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
     """Consecutive splits per task, with about equal rows; order is kept across tasks."""
     weights = [max(1, split.rows) for _, split in splits]
@@ -275,11 +265,11 @@ def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, 
     return [share for share in shares if share] or [[]]
 
 
-def _time_steps(deployment: DeploymentPlan) -> dict[str, _TimeStep]:
+def _time_steps(deployment: DeploymentPlan) -> dict[str, TimeStep]:
     plan = deployment.plan
     sources = _sources_of(deployment)
     return {
-        node.id: _TimeStep(node.operation, sources[node.id], planned.level == 0)
+        node.id: TimeStep(node.id, node.operation, sources[node.id], planned.level == 0)
         for planned in plan.vertices
         for node in planned.vertex.nodes
         if isinstance(node.operation, EventTime)
@@ -302,3 +292,8 @@ def _event_time_of(deployment: DeploymentPlan) -> dict[str, tuple[Any, ...]]:
         for planned in deployment.plan.vertices
         if planned.vertex.is_keyed
     }
+
+
+def _combinations(deployment: DeploymentPlan) -> list[tuple[str, ...]]:
+    """The event-time steps that some vertex sees together."""
+    return sorted({seen for seen in _event_time_of(deployment).values() if len(seen) > 1})

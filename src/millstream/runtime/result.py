@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from millstream.runtime.counts import Counts, total
+from millstream.runtime.watermarks import PartitionWatermark
 
 Ending = Literal["finished", "drained", "suspended", "cancelled"]
 
@@ -20,12 +21,24 @@ class EpochSummary:
     rows_out: int
     lag: int | None
     watermark: int
+    """The lowest of its event-time steps."""
     seconds: float
     terminal: bool
     guarantee: str = "exactly_once"
     """The guarantee in force."""
     token: int = 1
     """Fencing token of the owner."""
+    now: int = 0
+    """The clock of the epoch."""
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The watermark of each event-time step."""
+    watermarks: tuple[PartitionWatermark, ...] = ()
+    """How far each partition had come when the epoch was decided, and which of them hold their step back."""
+
+    @property
+    def holders(self) -> list[PartitionWatermark]:
+        """The partitions that hold the lowest watermark back."""
+        return [each for each in self.watermarks if each.is_holding and self.steps.get(each.step) == self.watermark]
 
 
 Listener = Callable[[EpochSummary], None]

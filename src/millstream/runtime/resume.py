@@ -7,7 +7,8 @@ import msgspec
 from millstream.checkpoint.manifest import EpochManifest, source_connectors
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.errors import CheckpointRefused
-from millstream.graph.step import EventTime, Source
+from millstream.graph.step import Source
+from millstream.graph.watermark import EventTime
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.compatibility import JobShape, compare, obstacles_in_place, shape_of
 from millstream.runtime.opening import nodes_of

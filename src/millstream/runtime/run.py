@@ -33,7 +33,8 @@ from millstream.runtime.opening import (
     uids_of,
 )
 from millstream.runtime.ownership import Ownership
-from millstream.runtime.planner import Clock, Planner, PlannerState
+from millstream.runtime.planner import Clock, Planner
+from millstream.runtime.planner_state import PlannerState
 from millstream.runtime.requests import Requests
 from millstream.runtime.result import EpochSummary, Listener, RunResult
 from millstream.runtime.resume import check_resume
@@ -43,6 +44,7 @@ from millstream.runtime.savepoint.take import take_savepoint
 from millstream.runtime.staging import acknowledged, read_reports, staged_epoch
 from millstream.runtime.start import Beginning, Start, restored_plan, restored_state
 from millstream.runtime.state_layout import layouts_of
+from millstream.runtime.watermarks import PartitionWatermark
 
 Engine = Literal["spark", "local"]
 
@@ -238,6 +240,7 @@ class Run:
         plan = acknowledged(self.deployment, reports)
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
+        held = self.planner.watermarks(plan, self._last)
         if not is_replay:
             self.planner.absorb(plan, reports)
         counts = total(report.counts for report in reports)
@@ -248,7 +251,7 @@ class Run:
             self._export(manifest, plan, reports)
         self._last = plan
         if not is_replay:
-            self._note(plan, counts)
+            self._note(plan, counts, held)
         self.planner.rest(self.deployment.epochs.min_pause / 1000)
         self.requests.epoch_done(plan)
         return plan
@@ -266,7 +269,7 @@ class Run:
         )
         self.result.savepoint = plan.savepoint.path
 
-    def _note(self, plan: EpochPlan, counts: Counts) -> None:
+    def _note(self, plan: EpochPlan, counts: Counts, held: tuple[PartitionWatermark, ...]) -> None:
         now = time.monotonic()
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
         rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
@@ -281,6 +284,9 @@ class Run:
             terminal=plan.terminal,
             guarantee=self.result.guarantee,
             token=self.lease.token,
+            now=plan.now,
+            steps=plan.watermarks,
+            watermarks=held,
         )
         self.result.add(summary, counts, now - self._began)
         self._epoch_began = now

@@ -19,7 +19,7 @@ from millstream.runtime.counts import Counts, StepCounts
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.messages import TaskReport
 from millstream.runtime.opening import nodes_of, sink_protocol, uids_of
-from millstream.runtime.planner import PlannerState
+from millstream.runtime.planner_state import PlannerState
 
 
 def read_reports(encoded: Sequence[bytes]) -> list[TaskReport]:

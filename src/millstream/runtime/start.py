@@ -13,8 +13,8 @@ from millstream.checkpoint.savepoint import Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
 from millstream.model.time import MIN_TIME
 from millstream.runtime.connector import NewerOutput
-from millstream.runtime.epoch import EpochPlan, plan_from_json
-from millstream.runtime.planner import PlannerState
+from millstream.runtime.epoch import EpochPlan, combined_name, plan_from_json
+from millstream.runtime.planner_state import PlannerState
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,13 @@ def restored_plan(savepoint: Savepoint, uids: dict[str, str]) -> EpochPlan:
     plan = plan_from_json(savepoint.plan)
     names = _names(savepoint.uids, uids)
     watermarks = plan.previous if plan.terminal else plan.watermarks
+    combined = plan.previous_combined if plan.terminal else plan.combined
     return msgspec.structs.replace(
         plan,
         sources={names[step]: position for step, position in plan.sources.items() if step in names},
         watermarks={names[step]: mark for step, mark in watermarks.items() if step in names and mark > MIN_TIME},
+        combined={name: mark for steps, mark in combined.items() if (name := _all_renamed(steps, names))},
+        paused=[],
         finished=[] if plan.terminal else [names[step] for step in plan.finished if step in names],
     )
 
@@ -121,12 +124,25 @@ def restored_state(savepoint: Savepoint, uids: dict[str, str], at_source: set[st
         if names.get(step) in at_source:
             renamed = {_renamed(partition, names): content for partition, content in seen.items()}
             partitions[names[step]] = {name: content for name, content in renamed.items() if name}
-    return PlannerState(started=state.started, partitions=partitions)
+    return PlannerState(
+        started=state.started,
+        now=state.now,
+        partitions=partitions,
+        strategies={names[step]: strategy for step, strategy in state.strategies.items() if step in names},
+        moved={names[step]: at for step, at in state.moved.items() if step in names},
+        since={names[source]: at for source, at in state.since.items() if source in names},
+    )
 
 
 def _renamed(partition: str, names: dict[str, str]) -> str:
     source, _, rest = partition.partition("/")
     return f"{names[source]}/{rest}" if source in names else ""
+
+
+def _all_renamed(steps: str, names: dict[str, str]) -> str:
+    """The name of steps that are seen together; nothing if one of them is gone."""
+    mine = [names.get(step, "") for step in steps.split(" ")]
+    return combined_name(mine) if all(mine) else ""
 
 
 def _names(stored: dict[str, str], mine: dict[str, str]) -> dict[str, str]:

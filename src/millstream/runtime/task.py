@@ -64,9 +64,14 @@ class _TaskHands(Hands):
             counts = self._report.counts[step] = StepCounts()
         return counts
 
-    def saw_times(self, step: str, newest: int) -> None:
+    def saw_times(self, step: str, newest: int, *, rows: int, mark: int | None) -> None:
         seen = self._report.newest.setdefault(step, {})
         seen[self.partition] = max(newest, seen.get(self.partition, newest))
+        counted = self._report.timed.setdefault(step, {})
+        counted[self.partition] = counted.get(self.partition, 0) + rows
+        if mark is not None:
+            marks = self._report.marks.setdefault(step, {})
+            marks[self.partition] = max(mark, marks.get(self.partition, mark))
 
 
 class LevelTask:

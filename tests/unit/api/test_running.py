@@ -43,6 +43,23 @@ def test_drain_publishes_all_that_was_read(tmp_path):
     assert newest() == result.rows_in > 0
 
 
+def test_watermarks_of_the_newest_epoch(tmp_path):
+    job = ms.Job("ticks")
+    rows = job.source("ticks", ms.rate(1000)).event_time("timestamp", id="time")
+    rows.key_by("value").aggregate(n=ms.count(), id="n").sink("out", ms.collect("ticks"))
+    running = job.start(local=True, checkpoint=tmp_path)
+    waiting = threading.Event()
+    while len(running.epochs) < 3:
+        assert running.is_running
+        waiting.wait(0.01)
+    (found,) = running.watermarks()
+    assert (found.step, found.partition) == ("time", "ticks/0")
+    assert (found.is_holding, found.is_idle, found.is_paused) == (True, False, False)
+    assert found.watermark > 0
+    running.drain(30)
+    assert running.watermarks() == [], "at the end of time nobody holds it back"
+
+
 def test_suspend_and_restore_at_another_parallelism(tmp_path):
     first = published(ticks().start(local=True, checkpoint=tmp_path / "a")).suspend(tmp_path / "sp", timeout=30)
     assert first.ended == "suspended"

@@ -16,6 +16,7 @@ from millstream.connectors.collect.sink import collected
 from millstream.model.time import MIN_TIME
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.result import EpochSummary
+from millstream.runtime.watermarks import PartitionWatermark
 
 MAIN = [sys.executable, "-m", "millstream.cli.main"]
 ENDLESS = """
@@ -48,6 +49,30 @@ def test_json_lines(cli, job_file):
     assert lines[0]["watermark"] == "-"
     assert lines[2]["counts"]["paid"]["filtered"] == 1
     assert lines[2]["resumed_from"] is None
+
+
+HELD = """
+import millstream as ms
+
+ROWS = [{"shard": "n", "at": 1000}, {"shard": "s", "at": 9000}, {"__ms_mark": "clock", "advance": 60000}]
+job = ms.Job("held")
+rows = job.source("in", ms.memory(ROWS, partition_by="shard"), schema="shard string, at long")
+rows.event_time("at", id="time").key_by("shard").aggregate(n=ms.count(), id="n").sink("out", ms.collect("held"))
+"""
+
+
+def test_watermarks_in_json_lines_and_metrics(cli, tmp_path):
+    (tmp_path / "held.py").write_text(HELD)
+    result = cli("run", tmp_path / "held.py", "--local", "-o", "json", "--metrics", tmp_path / "m.prom")
+    epochs = [line for line in map(json.loads, result.stdout.splitlines()) if line["type"] == "epoch"]
+    assert epochs[0]["watermarks"] == [
+        {"step": "time", "partition": "in", "watermark": "-", "is_idle": False, "is_holding": True, "is_paused": False}
+    ]
+    assert epochs[1]["steps"] == {"time": "1970-01-01T00:00:00.999Z"}
+    assert epochs[1]["now"] == "1970-01-01T00:01:00.000Z"
+    found = [(each["partition"], each["watermark"], each["is_holding"]) for each in epochs[1]["watermarks"]]
+    assert found == [("in/n", "1970-01-01T00:00:00.999Z", True), ("in/s", "1970-01-01T00:00:08.999Z", False)]
+    assert "millstream_watermark" not in (tmp_path / "m.prom").read_text(), "the last epoch is at the end of time"
 
 
 def test_quiet(cli, job_file):
@@ -235,3 +260,22 @@ def test_the_progress_line():
         epoch=7, rows_in=5000, rows_out=10, lag=1234, watermark=MIN_TIME, seconds=0.5, terminal=False
     )
     assert epoch_line(summary) == "epoch 7  in 10,000 rows/s  out 20 rows/s  lag 1,234  watermark -"
+
+
+def test_the_progress_line_names_who_holds_the_watermark_back():
+    def partition(name, mark, **flags):
+        known = {"is_idle": False, "is_holding": False, "is_paused": False, **flags}
+        return PartitionWatermark(step="t", partition=name, watermark=mark, **known)
+
+    def line(*partitions):
+        summary = EpochSummary(
+            epoch=7, rows_in=0, rows_out=0, lag=None, watermark=5, seconds=0.5, terminal=False,
+            steps={"t": 5, "u": 9}, watermarks=partitions,
+        )  # fmt: skip
+        return epoch_line(summary).partition("watermark ")[2]
+
+    slow, fast = partition("a/0", 5, is_holding=True), partition("b/0", 90, is_paused=True)
+    assert line(slow) == "1970-01-01T00:00:00.005Z"
+    assert line(slow, fast) == "1970-01-01T00:00:00.005Z held by a/0, 1 paused"
+    assert line(slow, partition("c/1", 5, is_holding=True)) == "1970-01-01T00:00:00.005Z held by a/0 and 1 more"
+    assert line(partition("a/0", 5, is_idle=True), fast) == "1970-01-01T00:00:00.005Z, 1 paused"

@@ -106,6 +106,36 @@ def test_no_credit_reads_nothing():
     assert (advance.position, advance.finished) == ({"at": 3}, False)
 
 
+def test_partitions_are_left_out_and_read_later_in_any_cut():
+    enumerator, reader = opened(ROWS, partition_by="user")
+    position, found = enumerator.initial(), []
+    for paused in (["u0"], ["u0"], ["u1", "u2"], [], ["u1"]):
+        advance = enumerator.advance_without(json.loads(json.dumps(position)), 2, paused)
+        found.append([row["n"] for row in read(enumerator, reader, position, advance.position)])
+        position = advance.position
+    assert found == [[1, 2], [4, 5], [0, 3], [6, 7], [8, 9]]
+    assert (advance.position, advance.finished, advance.lag) == ({"at": 10}, True, 0)
+
+
+def test_what_is_read_ahead_stands_in_the_position():
+    enumerator, _ = opened(ROWS, partition_by="user")
+    advance = enumerator.advance_without({"at": 0}, 3, ["u0"])
+    assert (advance.position, advance.lag) == ({"at": 0, "ahead": [1, 2, 4]}, 7)
+    assert enumerator.advance(advance.position, 1).position == {"at": 3, "ahead": [4]}
+    assert enumerator.advance(advance.position, 2).position == {"at": 5}
+
+
+def test_partitions_are_not_left_out_for_ever():
+    """Rows of others may only come behind them: behind a mark, or never."""
+    mark = {"__ms_mark": "clock", "advance": 1}
+    enumerator, _ = opened([ROWS[0], mark, ROWS[1], ROWS[3]], partition_by="user")
+    position, ends = enumerator.initial(), []
+    while position["at"] < 4:
+        position = enumerator.advance_without(position, 10, ["u0"]).position
+        ends.append({name: content for name, content in position.items() if name != "now"})
+    assert ends == [{"at": 1}, {"at": 2}, {"at": 3}, {"at": 4}]
+
+
 def test_abort_mark_fails_once():
     enumerator, reader = opened([ROWS[0], {"__ms_mark": "abort", "id": f"test-{next(ids)}"}, ROWS[1]])
     enumerator.splits({"at": 0}, {"at": 1})

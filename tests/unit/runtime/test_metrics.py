@@ -3,6 +3,7 @@
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.metrics import MetricsFile, Totals, prometheus
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.runtime.watermarks import PartitionWatermark
 
 
 def summary(**changes):
@@ -28,16 +29,48 @@ def test_totals_grow_with_the_epochs():
     assert found == {
         "millstream_guarantee": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
         "millstream_rows_out_total": "6", "millstream_failures_total": "0", "millstream_epoch": "5",
-        "millstream_epoch_seconds": "0.5", "millstream_watermark_ms": "1000", "millstream_lag_rows": "8",
+        "millstream_epoch_seconds": "0.5", "millstream_lag_rows": "8",
         "millstream_fencing_token": "7",
     }  # fmt: skip
 
 
 def test_what_is_not_known_is_left_out():
     for watermark in (MIN_TIME, MAX_TIME):
-        found = samples(prometheus(Totals(job="j", guarantee="best_effort").after(summary(watermark=watermark))))
+        newest = summary(watermark=watermark, steps={"t": watermark})
+        found = samples(prometheus(Totals(job="j", guarantee="best_effort").after(newest)))
         assert "millstream_watermark_ms" not in found
+        assert "millstream_watermark_lag_seconds" not in found
         assert "millstream_lag_rows" not in found
+
+
+def test_watermarks_by_step_and_partition():
+    def partition(name, watermark, **flags):
+        known = {"is_idle": False, "is_holding": False, "is_paused": False, **flags}
+        return PartitionWatermark(step="t", partition=name, watermark=watermark, **known)
+
+    newest = summary(
+        now=9_500,
+        steps={"t": 4_000, 'u"': 5_000},
+        watermarks=(
+            partition("a/0", 4_000, is_holding=True),
+            partition("a/1", 7_000, is_paused=True),
+            partition("b", MIN_TIME, is_idle=True),
+        ),
+    )
+    lines = prometheus(Totals(job="j", guarantee="exactly_once").after(newest)).splitlines()
+    assert [line for line in lines if "watermark" in line and not line.startswith("#")] == [
+        'millstream_watermark_ms{job="j",step="t"} 4000',
+        'millstream_watermark_ms{job="j",step="u\\""} 5000',
+        'millstream_watermark_lag_seconds{job="j",step="t"} 5.5',
+        'millstream_watermark_lag_seconds{job="j",step="u\\""} 4.5',
+        'millstream_watermark_holder{job="j",step="t",partition="a/0"} 1',
+        'millstream_partition_watermark_ms{job="j",step="t",partition="a/0"} 4000',
+        'millstream_partition_watermark_ms{job="j",step="t",partition="a/1"} 7000',
+    ]
+    assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_idle")] == list("001")
+    assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_paused")] == list("010")
+    helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
+    assert sorted(helped) == sorted({line.split("{")[0] for line in lines if not line.startswith("#")})
 
 
 def test_labels_are_escaped():

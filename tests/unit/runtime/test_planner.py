@@ -9,7 +9,7 @@ import millstream as ms
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment
 from millstream.runtime.connector import Advance, Split
-from millstream.runtime.epoch import plan_from_json, times_for
+from millstream.runtime.epoch import SavepointRequest, plan_from_json, times_for
 from millstream.runtime.messages import TaskReport
 from millstream.runtime.pages import NEVER
 from millstream.runtime.planner import Planner, PlannerState, spread
@@ -54,14 +54,15 @@ class Clock:
         return self.time
 
 
-def deployment(*, sources=("a",), idle_after=None, delay=0.005, rows=100, union=True):
+def deployment(*, sources=("a",), idle_after=None, delay=0.005, rows=100, union=True, **timing):
     job = ms.Job("planned", rows_per_epoch=rows, parallelism=2)
     streams = [job.source(name, ms.memory([]), schema="k string, at long") for name in sources]
     if union:
         whole = streams[0].union(*streams[1:], id="u") if len(streams) > 1 else streams[0]
         streams = [whole.event_time("at", max_delay=delay, idle_after=idle_after, id="t")]
     else:
-        streams = [s.event_time("at", max_delay=delay, id=f"t{i}") for i, s in enumerate(streams)]
+        timing |= {"max_delay": delay, "idle_after": idle_after}
+        streams = [s.event_time("at", id=f"t{i}", **timing) for i, s in enumerate(streams)]
     for number, stream in enumerate(streams):
         made = stream.key_by("k").window(ms.tumbling("10ms")).aggregate(n=ms.count(), id=f"w{number}")
         made.sink(f"out{number}", ms.collect("x"))
@@ -264,6 +265,100 @@ def test_a_bounded_job_runs_its_due_timers_before_it_ends():
     assert not planned.next().terminal
     planned.report(processing=NEVER, level=1)
     assert planned.next().terminal
+
+
+def aligned(**sources):
+    return Planned(sources, rows=20, union=False, align="g", max_drift=0.05)
+
+
+def test_a_source_that_is_ahead_is_not_read_until_the_slowest_has_come_up():
+    planned = aligned(a=Source(1000), b=Source(1000))
+    assert planned.next().paused == []
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == (["b"], {"a": 20, "b": 10})
+    assert planned.sources["b"].credits == [10, 0]
+    held = {each.partition: (each.is_holding, each.is_paused) for each in planned.planner.watermarks(plan, plan)}
+    assert held == {"a/0": (True, False), "b/0": (True, True)}
+    planned.report(seen={"t0": {"a/0": 150}})
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == ([], {"a": 30, "b": 20})
+    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_what_waits_goes_on_when_the_slowest_has_ended():
+    planned = aligned(a=Source(10), b=Source(1000))
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == (["b"], {"a": 10, "b": 10}), "the one that is behind has no rows"
+    assert planned.next() is None
+    planned.sources["a"].finished = True
+    plan = planned.next()
+    assert (plan.paused, plan.finished, plan.sources) == (["b"], ["a"], {"a": 10, "b": 10})
+    assert planned.next().sources == {"a": 10, "b": 20}
+
+
+def test_what_waits_goes_on_when_the_slowest_is_idle():
+    planned = Planned(
+        {"a": Source(10), "b": Source(1000)}, rows=20, union=False, align="g", max_drift=0.05, idle_after="500ms"
+    )
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    assert planned.next().paused == ["b"]
+    planned.report()
+    assert planned.next() is None
+    planned.clock.time += 500
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == ([], {"a": 10, "b": 20})
+    assert plan.watermarks["t1"] == 194, "the one that waited is not idle itself"
+
+
+class Selective(Source):
+    """Can leave partitions out."""
+
+    def advance_without(self, start, credit, paused):
+        self.credits.append((credit, list(paused)))
+        return Advance(position=start + 1)
+
+
+def test_single_partitions_are_left_out_where_the_source_can():
+    planned = aligned(a=Selective(1000), b=Source(1000))
+    planned.next()
+    planned.report(seen={"t0": {"a/p": 100, "a/q/1": 200}, "t1": {"b/0": 120}})
+    plan = planned.next()
+    assert (plan.paused, plan.sources) == (["a/q/1"], {"a": 11, "b": 20})
+    assert planned.sources["a"].credits[1] == (10, ["q/1"])
+    paused = {each.partition: each.is_paused for each in planned.planner.watermarks(plan, plan)}
+    assert paused == {"a/p": False, "a/q/1": True, "b/0": False}
+
+
+def test_a_source_that_waits_does_not_look_finished():
+    planned = aligned(a=Source(1000), b=Source(11, finished=True))
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    assert planned.next().finished == []
+    planned.report(seen={"t0": {"a/0": 200}})
+    assert planned.next().finished == ["b"]
+
+
+def test_draining_and_savepoints_do_not_wait_for_alignment():
+    planned = aligned(a=Source(10), b=Source(1000))
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    planned.planner.export(SavepointRequest(id="s", path="/s"))
+    assert (planned.next().savepoint.id, planned.last.paused) == ("s", ["b"])
+    planned.planner.drain()
+    assert planned.next().terminal
+
+
+def test_a_run_that_resumes_decides_as_one_that_went_on():
+    planned = aligned(a=Source(1000), b=Source(1000))
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 200}})
+    stored = json.loads(json.dumps(msgspec.to_builtins(planned.planner.state)))
+    again = Planner(planned.deployment, planned.sources, planned.clock, msgspec.convert(stored, PlannerState))
+    assert again.next(planned.last) == planned.planner.next(planned.last)
 
 
 def test_a_replayed_epoch_gets_the_same_tasks():

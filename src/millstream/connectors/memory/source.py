@@ -1,9 +1,12 @@
-"""Reads the script of a `memory` source. A position is an index into it, with the scripted clock and watermark."""
+"""Reads the script of a `memory` source. A position is an index into it, with the scripted clock and watermark.
+
+`ahead` in a position lists rows behind the index that were read before others, whose partitions had to wait.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +32,8 @@ class MemoryEnumerator:
         self._partition_by: str | None = options["partition_by"]
         ends = (index for index, row in enumerate(options["rows"]) if row.get(MARK) == "eof")
         self._script: list[dict[str, Any]] = options["rows"][: next(ends, None)]
+        rows = [row for row in self._script if MARK not in row] if self._partition_by is not None else []
+        self._partitions = tuple(dict.fromkeys(map(self._partition, rows)))
         self._rows_before = list(itertools.accumulate((MARK not in row for row in self._script), initial=0))
 
     def initial(self) -> Position:
@@ -43,6 +48,10 @@ class MemoryEnumerator:
 
     def advance(self, start: Position, credit: int) -> Advance:
         """Take one mark, or up to `credit` rows before the next mark."""
+        return self.advance_without(start, credit, ())
+
+    def advance_without(self, start: Position, credit: int, paused: Collection[str]) -> Advance:
+        """The same without rows of some partitions, unless nothing else stands before the next mark or the end."""
         position = dict(start)
         if credit > 0 and start["at"] < len(self._script):
             mark = self._script[start["at"]]
@@ -50,18 +59,24 @@ class MemoryEnumerator:
                 position["at"] += 1
                 _apply(mark, position)
             else:
-                position["at"] += self._run(start["at"], credit)
+                _note(position, self._run(start, credit, paused) or self._run(start, credit, ()))
         return Advance(
             position=position,
             finished=position["at"] >= len(self._script),
-            lag=self._rows_before[-1] - self._rows_before[position["at"]],
+            lag=self._rows_before[-1] - self._rows_before[position["at"]] - len(position.get("ahead", ())),
             watermark=position.get("watermark"),
             now=position.get("now"),
+            partitions=self._partitions,
         )
 
-    def _run(self, at: int, credit: int) -> int:
-        taken = itertools.takewhile(lambda row: MARK not in row, self._script[at : at + credit])
-        return sum(1 for _ in taken)
+    def _run(self, start: Position, credit: int, paused: Collection[str]) -> list[int]:
+        """The next rows before a mark that were not read yet."""
+        read = set(start.get("ahead", ()))
+        places = itertools.takewhile(
+            lambda place: MARK not in self._script[place], range(start["at"], len(self._script))
+        )
+        wanted = (p for p in places if p not in read and not (paused and self._partition(self._script[p]) in paused))
+        return list(itertools.islice(wanted, credit))
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """One split for each run of rows of one partition; an abort mark fails the first time it is met."""
@@ -73,7 +88,9 @@ class MemoryEnumerator:
                 raise ExternalFailure(
                     msg, code="TEST-ABORT", step=self._context.step, hint="the script asks for it once"
                 )
-        rows = [row for row in between if MARK not in row]
+        read = set(start.get("ahead", ()))
+        places = [*range(start["at"], end["at"]), *end.get("ahead", ())]
+        rows = [self._script[place] for place in places if place not in read and MARK not in self._script[place]]
         return [self._split(name, list(group)) for name, group in itertools.groupby(rows, self._partition)]
 
     def _partition(self, row: dict[str, Any]) -> str:
@@ -90,7 +107,17 @@ class MemoryEnumerator:
         """Nothing is open."""
 
 
-def _apply(mark: dict[str, Any], position: dict[str, int]) -> None:
+def _note(position: dict[str, Any], taken: list[int]) -> None:
+    """Rows were read: the index moves to the first one that was not."""
+    read = {*position.pop("ahead", ()), *taken}
+    while position["at"] in read:
+        read.discard(position["at"])
+        position["at"] += 1
+    if read:
+        position["ahead"] = sorted(read)
+
+
+def _apply(mark: dict[str, Any], position: dict[str, Any]) -> None:
     if mark[MARK] == "watermark":
         position["watermark"] = mark["at"]
     elif mark[MARK] == "clock":

@@ -1,0 +1,15 @@
+"""An input that has ended holds the other one back no longer."""
+
+import millstream as ms
+
+ORDER_KEY = {"out": ["user"]}
+
+
+def job():
+    job = ms.Job("finished-input")
+    left = job.source("left", ms.memory([]), schema="user string, at long").event_time("at")
+    right = job.source("right", ms.memory([]), schema="user string, at long").event_time("at")
+    windows = left.union(right).key_by("user").window(ms.tumbling("1m")).aggregate(n=ms.count(), id="w")
+    windows.sink("out", ms.collect("out"))
+    windows.late.sink("late", ms.collect("late"))
+    return job
