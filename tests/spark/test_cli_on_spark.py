@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -63,8 +64,12 @@ def started(job, checkpoint, **options):
     deployment = job.compile(Deployment(master="local[2]", checkpoint=str(checkpoint))).deployment
     published = threading.Semaphore(0)
     running = RunningJob("ticks", engine_for(deployment, **options), listener=lambda _: published.release())
+    deadline = time.monotonic() + 200
     for _ in range(2):
-        assert published.acquire(timeout=120)
+        while not published.acquire(timeout=0.5):
+            if not running.is_running:
+                running.wait()  # raises why
+            assert time.monotonic() < deadline, "no two epochs in 200 s"
     return running
 
 

@@ -50,6 +50,27 @@ def test_a_timer_wakes_a_quiet_job_and_nothing_runs_without_cause(spark, tmp_pat
     ]
 
 
+def test_a_job_that_finds_nothing_to_read_waits_for_it(spark, tmp_path):
+    """Spark runs its first batch in any case: an epoch without rows."""
+    (tmp_path / "in").mkdir()
+    clear("waiting")
+    job = ms.Job("waiting", epoch_interval="100ms")
+    rows = job.source("rows", ms.files(str(tmp_path / "in"), format="json", watch=True), schema="name string")
+    rows.key_by("name").aggregate(n=ms.count(), id="n").sink("out", ms.collect("waiting"))
+    seen, control = [], RunControl()
+
+    def on_epoch(epoch):
+        seen.append((epoch.epoch, epoch.rows_in))
+        if epoch.rows_in:
+            control.ask("drain")
+        elif not epoch.terminal:
+            (tmp_path / "in" / "a.json").write_text('{"name": "ada"}\n')
+
+    run(job.compile(Deployment(master="local[2]")).deployment, listener=on_epoch, control=control)
+    assert seen == [(0, 0), (1, 1), (2, 0)]
+    assert collected("waiting") == [{"name": "ada", "n": 1}]
+
+
 def chained(name):
     """Three keyed levels; one branch of level 0 joins the last level and passes the two between."""
     job = ms.Job(name, rows_per_epoch=300)

@@ -162,7 +162,7 @@ class EpochCoordinator:
         """The epoch's range is fixed; its rows are about to be staged. An epoch that is not the next one is refused."""
         self._owner.check()
         newest = -1 if self._head.current.epoch is None else self._head.current.epoch
-        if epoch not in (newest, newest + 1):
+        if epoch < 0 or epoch not in (newest, newest + 1):
             msg = f"epoch {epoch} does not follow the newest durable epoch {newest}"
             raise CheckpointRefused(msg, code="CKPT-013", hint="see `millstream doctor CHECKPOINT`")
         self.abort()

@@ -61,7 +61,8 @@ class PlannerSocket:
 
     def _next(self, request: dict[str, Any]) -> Any:
         last = plan_from_json(request["last"])
-        plan = self._run.plan_next(last)
+        # Spark takes the very first offset for new, also when it is the one before it: its first batch runs in any case.
+        plan = self._run.plan_next(last, always_begins=True)
         self._planned = max(self._planned, plan.epoch)
         # Spark starts a batch when the text of the offset changes; nothing due must give back the very same value.
         return request["last"] if plan == last else plan.to_json()

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.watch import watch
+from millstream.errors import MillstreamError
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.attempts import run_tolerant
 from millstream.runtime.control import RunControl
@@ -93,6 +94,8 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             watch(query, loop, run_state, planner)
         except (PySparkException, Py4JError, OSError) as problem:
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
-            raise translated(cause) from (problem if debug else None)
+            # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.
+            is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
+            raise translated(cause) from (cause if debug or not is_known else None)
         finally:
             planner.close()

@@ -124,26 +124,33 @@ class Planner:
             return plan
         return self._terminal(last, plan.now) if len(plan.finished) == len(self._sources) else last
 
+    def first(self, last: EpochPlan) -> EpochPlan:
+        """The next epoch, without rows where nothing is due.
+
+        An engine that runs its first epoch whatever there is to read asks for it like this.
+        """
+        plan = self.next(last)
+        return self._without_rows(last) if plan is last else plan
+
     def _exporting(self, last: EpochPlan, savepoint: SavepointRequest) -> EpochPlan:
         """An epoch that exports its state."""
         self._wanted, self._is_held = None, savepoint.ends
         if savepoint.ends:
-            now = max(self._clock(), last.now)
-            return EpochPlan(
-                epoch=last.epoch + 1,
-                now=now,
-                sources=last.sources,
-                watermarks=last.watermarks,
-                previous=last.watermarks,
-                combined=last.combined,
-                previous_combined=last.combined,
-                finished=last.finished,
-                paused=last.paused,
-                follows=last.digest,
-                savepoint=savepoint,
-            )
+            return self._without_rows(last, savepoint)
         waiting, advances = self._advances(last)
         return msgspec.structs.replace(self._plan(last, advances, waiting), savepoint=savepoint)
+
+    def _without_rows(self, last: EpochPlan, savepoint: SavepointRequest | None = None) -> EpochPlan:
+        """An epoch that reads nothing and moves no watermark."""
+        return msgspec.structs.replace(
+            last,
+            epoch=last.epoch + 1,
+            now=max(self._clock(), last.now),
+            previous=last.watermarks,
+            previous_combined=last.combined,
+            follows=last.digest,
+            savepoint=savepoint,
+        )
 
     def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
         """Which sources wait for others, and how far each is read."""

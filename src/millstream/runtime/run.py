@@ -198,10 +198,10 @@ class Run:
 
     # Epochs.
 
-    def plan_next(self, last: EpochPlan) -> EpochPlan:
-        """Decide the next epoch, as long as this run owns the checkpoint."""
+    def plan_next(self, last: EpochPlan, *, always_begins: bool = False) -> EpochPlan:
+        """Decide the next epoch, as long as this run owns the checkpoint; the first one may have to be, whatever is due."""
         self.lease.check()
-        plan = self.planner.next(last)
+        plan = self.planner.first(last) if always_begins and last.epoch < 0 else self.planner.next(last)
         if plan is not last:
             failpoint("planned")
         return plan

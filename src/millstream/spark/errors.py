@@ -8,7 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from millstream import errors
 from millstream.errors import ExternalFailure, MillstreamError
@@ -50,6 +51,8 @@ def translated(problem: Exception) -> MillstreamError:
         return rebuilt
     python = _PYTHON_ERROR.findall(text)
     lines = text.strip().splitlines() or [type(problem).__name__]
+    if not isinstance(problem, (PySparkException, Py4JError)):
+        lines[0] = f"{type(problem).__name__}: {lines[0]}"
     headline = ": ".join(python[-1]) if python else lines[0][:300]
     msg = f"the Spark query failed: {headline}"
     return ExternalFailure(msg, code="SPARK-001", hint="run again with --debug for Spark's own account of it")

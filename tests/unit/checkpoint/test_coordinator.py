@@ -113,6 +113,12 @@ def test_one_epoch_is_in_flight(world):
     assert owner.coordinator.phase is Phase.STAGING
 
 
+def test_what_stands_before_the_first_epoch_is_none(world):
+    with pytest.raises(CheckpointRefused) as caught:
+        world.owner().coordinator.begin(-1)
+    assert codes(caught) == "CKPT-013"
+
+
 @pytest.mark.parametrize("wanted", [0, 1, 4, 9])
 def test_an_epoch_out_of_order_is_refused(world, wanted):
     owner = world.owner()

@@ -102,6 +102,16 @@ def test_nothing_new_gives_the_same_plan():
     assert planned.next() is None
 
 
+def test_a_first_epoch_that_must_run_has_no_rows_where_nothing_is_due():
+    planned = Planned()
+    first = planned.planner.first(planned.last)
+    assert (first.epoch, first.sources, first.terminal) == (0, planned.last.sources, False)
+    assert first.follows == planned.last.digest
+    assert planned.planner.next(first) is first
+    planned.sources["a"].rows = 1
+    assert planned.planner.first(planned.last).sources == {"a": 1}
+
+
 def test_credit_is_shared_and_bounds_an_epoch():
     planned = Planned({"a": Source(1000), "b": Source(20)}, rows=100)
     plan = planned.next()
