@@ -72,6 +72,7 @@ class Planner:
 
     def start_from(self, restored: EpochPlan) -> None:
         """A lineage that continues where a savepoint ended; sources it does not know start at their beginning."""
+        self._resumed = self._clock()
         positions = {name: restored.sources.get(name, source.initial()) for name, source in self._sources.items()}
         self._origin = EpochPlan(
             epoch=-1,
