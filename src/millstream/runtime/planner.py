@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-from millstream.graph.step import Source
-from millstream.graph.watermark import EventTime
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.alignment import paused, source_of
@@ -22,7 +20,8 @@ from millstream.runtime.connector import Advance, SelectiveEnumerator, Split, Sp
 from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name, times_for
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.planner_state import PlannerState, learn
-from millstream.runtime.watermarks import PartitionWatermark, Sight, TimeStep, decide, partition_watermarks
+from millstream.runtime.time_steps import combinations, event_time_of, time_steps
+from millstream.runtime.watermarks import PartitionWatermark, Sight, decide, partition_watermarks
 
 Clock = Callable[[], int]
 
@@ -51,9 +50,9 @@ class Planner:
     ) -> None:
         self._deployment, self._sources, self._clock = deployment, sources, clock
         self._credit: dict[str, int] = {flow.source: flow.credit for flow in deployment.flow}
-        self._time_steps = _time_steps(deployment)
-        self._event_time_of = _event_time_of(deployment)
-        self._combinations = _combinations(deployment)
+        self._time_steps = time_steps(deployment)
+        self._event_time_of = event_time_of(deployment)
+        self._combinations = combinations(deployment)
         self.state = state or PlannerState(started=clock())
         self._selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
         self._resumed = MIN_TIME if state is None else clock()
@@ -73,6 +72,7 @@ class Planner:
 
     def start_from(self, restored: EpochPlan) -> None:
         """A lineage that continues where a savepoint ended; sources it does not know start at their beginning."""
+        self._resumed = self._clock()
         positions = {name: restored.sources.get(name, source.initial()) for name, source in self._sources.items()}
         self._origin = EpochPlan(
             epoch=-1,
@@ -235,6 +235,11 @@ class Planner:
             return ()
         return partition_watermarks(self._time_steps.values(), self.state, self._sight(last, plan.now), plan.paused)
 
+    def lowest(self, plan: EpochPlan) -> int:
+        """The lowest watermark that a keyed step follows; that of an event-time step where none does."""
+        followed = [times_for(plan, seen).watermark for seen in self._event_time_of.values() if seen]
+        return min(followed or plan.watermarks.values(), default=MIN_TIME)
+
     def tasks(self, start: EpochPlan, end: EpochPlan, run: RunIdentity) -> list[TaskInput]:
         """The level-0 tasks of an epoch: its splits in order, spread evenly; always at least one task."""
         splits = [
@@ -270,37 +275,3 @@ def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, 
         shares[min(tasks - 1, (before + weight // 2) * tasks // whole)].append(named)
         before += weight
     return [share for share in shares if share] or [[]]
-
-
-def _time_steps(deployment: DeploymentPlan) -> dict[str, TimeStep]:
-    plan = deployment.plan
-    sources = _sources_of(deployment)
-    return {
-        node.id: TimeStep(node.id, node.operation, sources[node.id], planned.level == 0)
-        for planned in plan.vertices
-        for node in planned.vertex.nodes
-        if isinstance(node.operation, EventTime)
-    }
-
-
-def _sources_of(deployment: DeploymentPlan) -> dict[str, tuple[str, ...]]:
-    """The sources upstream of each step."""
-    found: dict[str, tuple[str, ...]] = {}
-    for planned in deployment.plan.vertices:
-        for node in planned.vertex.nodes:
-            upstream = {name for edge in node.inputs for name in found[edge.step]}
-            found[node.id] = (node.id,) if isinstance(node.operation, Source) else tuple(sorted(upstream))
-    return found
-
-
-def _event_time_of(deployment: DeploymentPlan) -> dict[str, tuple[Any, ...]]:
-    return {
-        planned.vertex.id: planned.vertex.head.event_time
-        for planned in deployment.plan.vertices
-        if planned.vertex.is_keyed
-    }
-
-
-def _combinations(deployment: DeploymentPlan) -> list[tuple[str, ...]]:
-    """The event-time steps that some vertex sees together."""
-    return sorted({seen for seen in _event_time_of(deployment).values() if len(seen) > 1})

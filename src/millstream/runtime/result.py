@@ -21,7 +21,7 @@ class EpochSummary:
     rows_out: int
     lag: int | None
     watermark: int
-    """The lowest of its event-time steps."""
+    """The lowest that a keyed step follows."""
     seconds: float
     terminal: bool
     guarantee: str = "exactly_once"
@@ -38,7 +38,9 @@ class EpochSummary:
     @property
     def holders(self) -> list[PartitionWatermark]:
         """The partitions that hold the lowest watermark back."""
-        return [each for each in self.watermarks if each.is_holding and self.steps.get(each.step) == self.watermark]
+        holding = [each for each in self.watermarks if each.is_holding]
+        lowest = min((each.watermark for each in holding), default=None)
+        return [each for each in holding if each.watermark == lowest]
 
 
 Listener = Callable[[EpochSummary], None]

@@ -19,7 +19,6 @@ from millstream.checkpoint.stores.open import open_store
 from millstream.errors import ExternalFailure, MillstreamError
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
-from millstream.model.time import MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.connector import SplitEnumerator
 from millstream.runtime.control import RunControl
@@ -279,7 +278,7 @@ class Run:
             rows_in=rows_in,
             rows_out=rows_out,
             lag=sum(lags.values()) if lags else None,
-            watermark=min(plan.watermarks.values(), default=MIN_TIME),
+            watermark=self.planner.lowest(plan),
             seconds=now - self._epoch_began,
             terminal=plan.terminal,
             guarantee=self.result.guarantee,

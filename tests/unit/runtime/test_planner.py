@@ -371,6 +371,31 @@ def test_a_run_that_resumes_decides_as_one_that_went_on():
     assert again.next(planned.last) == planned.planner.next(planned.last)
 
 
+@pytest.mark.parametrize("how", ["resumed", "restored"])
+def test_the_time_before_a_run_makes_no_partition_idle(how):
+    planned = Planned({"a": Source(1000)}, rows=20, idle_after="1s")
+    planned.next()
+    planned.report(seen={"t": {"a/0": 100, "a/1": 50}})
+    planned.clock.time += 100_000
+    known = planned.planner.state
+    again = Planner(planned.deployment, planned.sources, planned.clock, known if how == "resumed" else None)
+    if how == "restored":
+        again.state = known
+        again.start_from(planned.last)
+        planned.last = again.initial()
+    planned.planner = again
+    planned.next()
+    planned.report(seen={"t": {"a/0": 200}})
+    planned.next()
+    assert planned.mark() == 44, "one partition was read again, the other is still expected"
+    planned.clock.time += 500
+    planned.next()
+    planned.report(seen={"t": {"a/0": 300}})
+    planned.clock.time += 500
+    planned.next()
+    assert planned.mark() == 294
+
+
 def test_a_replayed_epoch_gets_the_same_tasks():
     planned = Planned({"a": Source(50), "b": Source(30)}, rows=100)
     start, end = planned.last, planned.next()
