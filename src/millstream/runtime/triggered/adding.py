@@ -1,0 +1,97 @@
+"""Rows on their way into open windows: which windows they belong to, sessions that become one, and rows that are late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.runtime.entries import Entry
+from millstream.runtime.row_windows import Assigner
+from millstream.runtime.triggered.calls import Calls
+from millstream.runtime.triggered.triggers import CONTINUE, FIRE
+from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
+
+
+class Adding:
+    """Adds rows of one key to its windows, in the order they came."""
+
+    def __init__(self, calls: Calls, entry: Entry, assign: Assigner | None) -> None:
+        self._calls, self._entry, self._assign = calls, entry, assign
+        operation = calls.operation
+        self._lateness = operation.lateness
+        self._merges = operation.window.kind == "session"
+        self._is_event_timed = operation.window.is_event_timed
+        self._windows: list[AnyWindow] = list(entry.slots[-1] or ())
+        calls.scope.entry = entry
+
+    def add(self, row: Any, time: int | None, values: tuple[Any, ...]) -> bool:
+        """Add a row to its windows; `False` when all of them are gone."""
+        scope = self._calls.scope
+        # Windows without bounds keep event time for evictors, where there is any.
+        goes_by_event = self._is_event_timed or self._assign is None
+        at = time if goes_by_event and time is not None else scope.now
+        is_taken = False
+        for start, end in self._assign(at) if self._assign is not None else (ALWAYS,):
+            window = self._joined(start, end) if self._merges else self._found(start, end)
+            if window is None:
+                continue
+            is_taken = True
+            window.content = self._calls.contents.added(window.content, row, values, at)
+            if time is not None:
+                window.newest = time if window.newest is None else max(time, window.newest)
+            self._ask(window, row, time)
+        return is_taken
+
+    def _ask(self, window: AnyWindow, row: Any, time: int | None) -> None:
+        scope = self._calls.scope
+        scope.open, scope.timestamp = window, time
+        answer = self._calls.trigger.on_row(row, scope)
+        if answer != CONTINUE:
+            self._calls.obey(answer)
+            if answer & FIRE and self._calls.ends_when_fired:
+                self._calls.function.clear()
+                self._windows = [held for held in self._windows if held is not window]
+        scope.timestamp = None
+
+    def _found(self, start: int, end: int) -> AnyWindow | None:
+        """The window with these bounds, new if there is none; `None` when it is gone."""
+        if self._is_gone(end):
+            return None
+        for window in self._windows:
+            if window.start == start:
+                return window
+        opened = self._calls.opened(start, end)
+        self._windows.append(opened)
+        return opened
+
+    def _is_gone(self, end: int) -> bool:
+        return self._is_event_timed and end - 1 + self._lateness <= self._calls.scope.watermark
+
+    def _joined(self, start: int, end: int) -> AnyWindow | None:
+        """The session that a row makes of those it touches; `None` when it touches none and its own is gone."""
+        touched = [w for w in self._windows if w.start <= end and start <= w.end]
+        if not touched:
+            return self._found(start, end)
+        if len(touched) == 1 and touched[0].start <= start and end <= touched[0].end:
+            return touched[0]
+        touched.sort(key=lambda window: window.start)
+        merged = self._merged(touched, min(start, touched[0].start), max(end, *(w.end for w in touched)))
+        self._windows = [w for w in self._windows if not any(w is old for old in touched)] + [merged]
+        return merged
+
+    def _merged(self, touched: list[AnyWindow], start: int, end: int) -> AnyWindow:
+        """Several sessions as one: its content is set, not added again; trigger and function say what else it has."""
+        calls, scope = self._calls, self._calls.scope
+        merged = calls.opened(start, end)
+        merged.content = calls.contents.merged([window.content for window in touched])
+        merged.newest = max((w.newest for w in touched if w.newest is not None), default=None)
+        merged.pane = max(window.pane for window in touched)
+        scope.open, scope.merging = merged, touched
+        merged.is_on_time = scope.is_over and any(window.is_on_time for window in touched)
+        calls.trigger.on_merge(scope)
+        calls.function.on_merge()
+        scope.merging = []
+        return merged
+
+    def settle(self) -> None:
+        """Write the windows back to the entry, with the times at which it is due."""
+        settle(self._entry, self._windows, self._calls.operation)
