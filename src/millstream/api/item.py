@@ -58,7 +58,8 @@ def aggregates(item: Item) -> dict[str, Any]:
     """
     written = mapping(item.value, "aggregate:", "{name: sum(column)}")
     return {
-        name: _aggregate(name, text) for name, text in without(written, ("id", "uid", "emit", "pane"), "aggregate:").items()
+        name: _aggregate(name, text)
+        for name, text in without(written, ("id", "uid", "emit", "pane"), "aggregate:").items()
     }
 
 

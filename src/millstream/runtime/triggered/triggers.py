@@ -185,16 +185,21 @@ class _EveryProcessing(_Quiet):
         self._cell, self._interval = cell, interval
 
     def on_row(self, row: Any, scope: Scope) -> int:
-        if scope.is_event_timed and scope.open.last > scope.watermark:
-            scope.event_timer(scope.open.last)
+        self._set_end(scope)
         if self._cell.load() is None:
             self._set((scope.now // self._interval + 1) * self._interval, scope)
         return CONTINUE
 
+    def _set_end(self, scope: Scope) -> None:
+        if scope.is_processing_timed:
+            scope.processing_timer(scope.open.end)
+        elif scope.is_event_timed and scope.open.last > scope.watermark:
+            scope.event_timer(scope.open.last)
+
     def _set(self, at: int, scope: Scope) -> None:
-        at = min(at, scope.open.end) if scope.is_processing_timed else at
-        self._cell.store(at)
-        scope.processing_timer(at)
+        if not scope.is_processing_timed or at < scope.open.end:
+            self._cell.store(at)
+            scope.processing_timer(at)
 
     def on_event_time(self, time: int, scope: Scope) -> int:
         if not scope.is_event_timed or time != scope.open.last:
@@ -206,12 +211,11 @@ class _EveryProcessing(_Quiet):
         is_end = scope.is_processing_timed and time == scope.open.end
         if time != self._cell.load() and not is_end:
             return CONTINUE
-        self._cell.store(None)
+        self.clear(scope)
         return FIRE
 
     def on_merge(self, scope: Scope) -> None:
-        if scope.is_event_timed and scope.open.last > scope.watermark:
-            scope.event_timer(scope.open.last)
+        self._set_end(scope)
         if times := _held(self._cell, scope.merging):
             self._set(min(times), scope)
 
