@@ -32,6 +32,7 @@ class TriggeredContents:
         if operation.aggregates:
             fields = [node.outputs[MAIN][name] for name, _ in operation.aggregates]
             self._values = ValueAccumulators(operation.aggregates, node.expressions, fields, step=node.id)
+        self._keeps_rows = operation.keeps_rows
         self._most = operation.window.rows if operation.keeps_rows and operation.window.kind == "count" else None
         evictor = operation.evictor
         self._evict: Evict | None = None if evictor is None else eviction(evictor, self._names, node.id)
@@ -41,7 +42,7 @@ class TriggeredContents:
     @property
     def type(self) -> Any:
         """The type of a window's content."""
-        if self._operation.keeps_rows:
+        if self._keeps_rows:
             row = self._row_type if self.needs_rows else tuple_of()
             values = self._values.input_types if self._values is not None else []
             return list_of(tuple_of(int | None, row, tuple_of(*values)))
@@ -54,7 +55,7 @@ class TriggeredContents:
     def added(self, content: Any, row: dict[str, Any], values: tuple[Any, ...], time: int | None) -> Any:
         """The content with one more row; content that may be changed in place is."""
         packed = tuple(row[name] for name in self._names) if self.needs_rows else ()
-        if self._operation.keeps_rows:
+        if self._keeps_rows:
             elements: list[Element] = [] if content is None else content
             elements.append((time, packed, values))
             if self._most is not None and len(elements) > self._most:
@@ -71,7 +72,7 @@ class TriggeredContents:
         found = [content for content in contents if content is not None]
         if not found:
             return None
-        if self._operation.keeps_rows:
+        if self._keeps_rows:
             return [element for content in found for element in content]
         if self._values is None:
             return functools.reduce(self._reduced, found)
@@ -103,7 +104,7 @@ class TriggeredContents:
         if self._values is not None:
             return [self._aggregated(self._values, content, scope)]
         if self._operation.reduce is not None:
-            rows = [packed for _, packed, _ in content] if self._operation.keeps_rows else [content]
+            rows = [packed for _, packed, _ in content] if self._keeps_rows else [content]
             return [dict(zip(self._names, functools.reduce(self._reduced, rows), strict=True))]
         key = dict(zip(self._node.keys, scope.key, strict=True))
         given = [dict(zip(self._names, packed, strict=True)) for _, packed, _ in content]
@@ -113,7 +114,7 @@ class TriggeredContents:
 
     def _aggregated(self, values: ValueAccumulators, content: Any, scope: Scope) -> dict[str, Any]:
         held = list(content)
-        if self._operation.keeps_rows:
+        if self._keeps_rows:
             held = values.empty()
             for _, _, taken in content:
                 values.add(held, taken)

@@ -13,7 +13,8 @@ from millstream.graph.trigger import TriggerSpec
 from millstream.runtime.policy import failure
 from millstream.runtime.triggered.windows import AnyWindow, Scope, WindowCell
 
-CONTINUE, FIRE, PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE
+# Plain numbers, because rows are many.
+CONTINUE, FIRE, PURGE = map(int, (TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE))
 
 
 class Asked(Protocol):
@@ -335,7 +336,7 @@ class _Custom:
                 found=repr(answer),
                 hint="return ms.TriggerResult.CONTINUE or FIRE",
             )
-        return answer
+        return int(answer)
 
 
 def _purged(answer: int) -> int:

@@ -52,7 +52,12 @@ class Scope:
     """The window that is asked about, its key and the times; what triggers and window functions see as their context."""
 
     def __init__(self, step: str, window: WindowSpec, now: int, outputs: dict[str, RowOutput]) -> None:
-        self._step, self._spec, self._outputs = step, window, outputs
+        self._step, self._outputs = step, outputs
+        self._has_bounds = window.has_bounds
+        self.is_event_timed = window.is_event_timed
+        """Whether the window ends by the watermark."""
+        self.is_processing_timed = ends_by_clock(window)
+        """Whether the window ends by the clock."""
         self.now, self.watermark = now, MIN_TIME
         self.clock = now
         """How far processing time counts as passed: the end of a window in the terminal epoch."""
@@ -70,17 +75,7 @@ class Scope:
     @property
     def window(self) -> Any:
         """The window as user code sees it."""
-        return TimeWindow(self.open.start, self.open.end) if self._spec.has_bounds else GlobalWindow()
-
-    @property
-    def is_processing_timed(self) -> bool:
-        """Whether the window ends by the clock."""
-        return self._spec.has_bounds and not self._spec.is_event_timed
-
-    @property
-    def is_event_timed(self) -> bool:
-        """Whether the window ends by the watermark."""
-        return self._spec.is_event_timed
+        return TimeWindow(self.open.start, self.open.end) if self._has_bounds else GlobalWindow()
 
     @property
     def is_over(self) -> bool:
@@ -95,7 +90,7 @@ class Scope:
     @property
     def result_time(self) -> int | None:
         """The event time of what the window gives: its last instant, or that of its newest row."""
-        return self.open.last if self._spec.is_event_timed else self.open.newest
+        return self.open.last if self.is_event_timed else self.open.newest
 
     def next_pane(self) -> PaneInfo:
         """Number the firing that comes now; index and timing are state of the window."""
@@ -155,10 +150,12 @@ class WindowCell:
 
     def store(self, content: Any) -> None:
         """Replace the content."""
-        slots = list(getattr(self._scope.open, self._part))
+        slots = getattr(self._scope.open, self._part)
+        if type(slots) is tuple:
+            # As it was decoded.
+            slots = list(slots)
+            setattr(self._scope.open, self._part, slots)
         slots[self._slot] = content
-        setattr(self._scope.open, self._part, slots)
-        self._scope.entry.is_dirty = True
 
 
 class KeyCell:
