@@ -3,15 +3,17 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from millstream.api import pattern, watermark
+from millstream.api import evictor, pattern, trigger, watermark
 from millstream.api.broadcast import BroadcastFunction, BroadcastState
 from millstream.api.declarative import load_job
 from millstream.api.functions import (
     avg,
     count,
     count_distinct,
+    count_window,
     dead_letter,
     first,
+    global_window,
     last,
     max,
     min,
@@ -27,7 +29,16 @@ from millstream.api.process import Context, CoProcessFunction, ProcessFunction, 
 from millstream.api.running import RunningJob
 from millstream.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from millstream.api.stream import DataStream
+from millstream.api.trigger import Trigger, TriggerContext, TriggerResult
 from millstream.api.watermark import WatermarkGenerator
+from millstream.api.window_function import (
+    GlobalWindow,
+    PaneInfo,
+    PaneTiming,
+    WindowContext,
+    WindowFunction,
+    window_state,
+)
 from millstream.api.windowed import WindowedStream
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
@@ -65,26 +76,37 @@ __all__ = [
     "Context",
     "DataStream",
     "EpochPolicy",
+    "GlobalWindow",
     "Job",
     "KeyedStream",
     "ListState",
     "MapState",
     "MillstreamError",
+    "PaneInfo",
+    "PaneTiming",
     "ProcessFunction",
     "ReducingState",
     "RunningJob",
     "TimeWindow",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
     "ValueState",
     "WatermarkGenerator",
+    "WindowContext",
+    "WindowFunction",
     "WindowedStream",
     "avg",
     "collect",
     "count",
     "count_distinct",
+    "count_window",
     "datagen",
     "dead_letter",
+    "evictor",
     "files",
     "first",
+    "global_window",
     "jdbc",
     "last",
     "load_job",
@@ -101,6 +123,8 @@ __all__ = [
     "session",
     "sliding",
     "sum",
+    "trigger",
     "tumbling",
     "watermark",
+    "window_state",
 ]

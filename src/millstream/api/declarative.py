@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millstream.api import join_item, pattern_item, watermark_item
+from millstream.api import join_item, pattern_item, watermark_item, window_item
 from millstream.api.document import Document, read_document
 from millstream.api.item import (
     Item,
@@ -19,7 +19,6 @@ from millstream.api.item import (
     mapping,
     refuse_together,
     refuse_unknown,
-    window,
     without,
     wrong_form,
 )
@@ -182,30 +181,29 @@ def _aggregate(loader: _Loader, item: Item) -> DataStream:
     named = aggregates(item)
     keyed = loader.input(item).key_by(*keys(item))
     if "window" not in item.options:
-        refuse_together(item, ("allowed_lateness",), "without window:")
+        window_item.refuse_without_window(item)
         return keyed.aggregate(**item.given("id", "emit", "uid"), **named)
     refuse_together(item, ("emit",), "with window:")
-    return keyed.window(window(item), **item.given("allowed_lateness")).aggregate(**item.given("id", "uid"), **named)
+    return window_item.windowed(keyed, item).aggregate(**item.given("id", "uid", "pane"), **named)
 
 
 def _reduce(loader: _Loader, item: Item) -> DataStream:
     keyed = loader.input(item).key_by(*keys(item))
     if "window" not in item.options:
-        refuse_together(item, ("allowed_lateness",), "without window:")
+        window_item.refuse_without_window(item)
         return keyed.reduce(item.text(), **item.given("id", "uid"))
-    return keyed.window(window(item), **item.given("allowed_lateness")).reduce(item.text(), **item.given("id", "uid"))
+    return window_item.windowed(keyed, item).reduce(item.text(), **item.given("id", "uid"))
 
 
 def _process(loader: _Loader, item: Item) -> DataStream:
     keyed = loader.input(item).key_by(*keys(item))
+    if "outputs" in item.options:
+        mapping(item.options["outputs"], "outputs:", "{name: schema}")
     if "window" not in item.options:
-        refuse_together(item, ("allowed_lateness",), "without window:")
-        if "outputs" in item.options:
-            mapping(item.options["outputs"], "outputs:", "{name: schema}")
+        window_item.refuse_without_window(item)
         return keyed.process(item.text(), **item.given("schema", "outputs", "id", "uid"), **item.on_error())
-    refuse_together(item, ("outputs", "on_error"), "with window:")
-    windowed = keyed.window(window(item), **item.given("allowed_lateness"))
-    return windowed.process(item.text(), **item.given("schema", "id", "uid"))
+    refuse_together(item, ("on_error",), "with window:")
+    return window_item.windowed(keyed, item).process(item.text(), **item.given("schema", "outputs", "id", "uid"))
 
 
 def _pattern(loader: _Loader, item: Item) -> DataStream:
@@ -227,7 +225,7 @@ def _single(build: _Single) -> Callable[[_Loader, Item], DataStream]:
 
 
 _ANY = ("id", "input", "rebalance")
-_KEYED = ("id", "uid", "input", "key_by", "window", "allowed_lateness")
+_KEYED = ("id", "uid", "input", "key_by", *window_item.OPTIONS)
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
     "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
     "event_time": (_event_time, (*_ANY, "uid", *watermark_item.OPTIONS)),
@@ -238,7 +236,7 @@ _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str,
     "flat_map": (_flat_map, (*_ANY, "schema", "on_error")),
     "map_batches": (_map_batches, (*_ANY, "schema")),
     "union": (_union, ("id", "inputs")),
-    "aggregate": (_aggregate, (*_KEYED, "emit")),
+    "aggregate": (_aggregate, (*_KEYED, "emit", "pane")),
     "reduce": (_reduce, _KEYED),
     "process": (_process, (*_KEYED, "schema", "outputs", "on_error")),
     "pattern": (_pattern, ("id", "uid", "input", "rebalance", "key_by", *pattern_item.OPTIONS)),

@@ -10,7 +10,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.function import mark_nondeterministic
 from millstream.graph.step import OnError
-from millstream.graph.window import WindowSpec
+from millstream.graph.window import WindowSpec, WindowTime
 from millstream.model.connector import ConnectorSpec
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
@@ -60,25 +60,60 @@ def last(of: str, *, where: str | None = None) -> Aggregate:
     return Aggregate(kind="last", of=of, where=where)
 
 
-def tumbling(size: DurationLike, *, offset: DurationLike = 0) -> WindowSpec:
-    """Windows of one size, side by side, aligned to 1970 plus `offset`."""
+def tumbling(
+    size: DurationLike, *, offset: DurationLike = 0, time: WindowTime = "event", time_zone: str | None = None
+) -> WindowSpec:
+    """Windows of one size, side by side, aligned to 1970 plus `offset`.
+
+    Args:
+        size: how long a window is.
+        offset: shifts all windows.
+        time: `event`, or `processing`: a row belongs to the window of its epoch's clock.
+        time_zone: windows of days begin at midnight there, as in `Europe/Berlin`.
+    """
     size_ms = positive_ms(size, what="window size")
-    return WindowSpec(kind="tumbling", size=size_ms, slide=size_ms, offset=duration_ms(offset, what="window offset"))
+    return WindowSpec(
+        kind="tumbling",
+        size=size_ms,
+        slide=size_ms,
+        offset=duration_ms(offset, what="window offset"),
+        time=time,
+        time_zone=time_zone,
+    )
 
 
-def sliding(size: DurationLike, slide: DurationLike, *, offset: DurationLike = 0) -> WindowSpec:
-    """Windows of one size that start every `slide`; the size is a multiple of the slide."""
+def sliding(
+    size: DurationLike,
+    slide: DurationLike,
+    *,
+    offset: DurationLike = 0,
+    time: WindowTime = "event",
+    time_zone: str | None = None,
+) -> WindowSpec:
+    """Windows of one size that start every `slide`; the size is a multiple of the slide. Options are those of `tumbling`."""
     return WindowSpec(
         kind="sliding",
         size=positive_ms(size, what="window size"),
         slide=positive_ms(slide, what="window slide"),
         offset=duration_ms(offset, what="window offset"),
+        time=time,
+        time_zone=time_zone,
     )
 
 
-def session(gap: DurationLike) -> WindowSpec:
-    """Windows that end when a key was quiet for `gap`."""
-    return WindowSpec(kind="session", gap=positive_ms(gap, what="session gap"))
+def session(gap: DurationLike, *, time: WindowTime = "event") -> WindowSpec:
+    """Windows that end when a key was quiet for `gap`, by event time or by the clock."""
+    return WindowSpec(kind="session", gap=positive_ms(gap, what="session gap"), time=time)
+
+
+def count_window(size: int, slide: int | None = None) -> WindowSpec:
+    """Every `size` rows of a key, as they come; with a slide, the last `size` rows after every `slide` rows."""
+    return WindowSpec(kind="count", rows=size, every_rows=size if slide is None else slide)
+
+
+def global_window() -> WindowSpec:
+    """All rows of a key. It never ends; a trigger says when it gives a result."""
+    return WindowSpec(kind="global")
 
 
 def nondeterministic(function: F) -> F:

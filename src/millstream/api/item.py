@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from millstream.api import functions
 from millstream.api.functions import dead_letter
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import AGGREGATES, Aggregate
-from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
 
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*", re.DOTALL)
@@ -53,34 +51,15 @@ class Item:
         return {"on_error": policy}
 
 
-_WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
-    "tumbling": (functions.tumbling, ("offset",)),
-    "sliding": (functions.sliding, ("slide", "offset")),
-    "session": (functions.session, ()),
-}
-
-
-def window(item: Item) -> WindowSpec:
-    """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}` or `{session: 30s}`."""
-    written = mapping(item.options["window"], "window:", "{tumbling: 1m}")
-    kinds = [kind for kind in written if kind in _WINDOWS]
-    if len(kinds) != 1:
-        raise wrong_form(written, "window:", f"exactly one of {', '.join(_WINDOWS)}")
-    build, known = _WINDOWS[kinds[0]]
-    refuse_unknown(written, (kinds[0], *known), f"{kinds[0]} window")
-    if kinds[0] == "sliding" and "slide" not in written:
-        raise wrong_form(written, "window:", "{sliding: size, slide: how often a window starts}")
-    return build(written[kinds[0]], **{key: value for key, value in written.items() if key != kinds[0]})
-
-
 def aggregates(item: Item) -> dict[str, Any]:
     """`{total: sum(amount), n: count() filter (where amount > 0)}`.
 
-    The names `id`, `uid` and `emit` are options of the step itself.
+    The names `id`, `uid`, `emit` and `pane` are options of the step itself.
     """
     written = mapping(item.value, "aggregate:", "{name: sum(column)}")
     return {
-        name: _aggregate(name, text) for name, text in without(written, ("id", "uid", "emit"), "aggregate:").items()
+        name: _aggregate(name, text)
+        for name, text in without(written, ("id", "uid", "emit", "pane"), "aggregate:").items()
     }
 
 

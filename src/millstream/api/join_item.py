@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.api.item import Item, column_names, keys, mapping, refuse_together, window, wrong_form
+from millstream.api.item import Item, column_names, keys, mapping, refuse_together, wrong_form
 from millstream.api.keyed import KeyedStream
 from millstream.api.stream import DataStream
+from millstream.api.window_item import window
 
 _STEP = ("id", "input", "rebalance")
 _PAIR = (*_STEP, "uid", "key_by", "right_key_by", "how", "prefix")

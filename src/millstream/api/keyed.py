@@ -12,9 +12,11 @@ from millstream.api.join import checked_choice, checked_how, join_operation
 from millstream.api.pattern import Pattern, PatternStream
 from millstream.api.process import ProcessFunction
 from millstream.api.signatures import output_schema, side_outputs
-from millstream.api.windowed import WindowedStream, checked
+from millstream.api.trigger import Trigger
+from millstream.api.windowed import WindowedStream, checked, window_options
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import function_ref
 from millstream.graph.join import How, TemporalJoin
 from millstream.graph.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
@@ -27,7 +29,9 @@ from millstream.graph.step import (
     StepInput,
 )
 from millstream.graph.stream_graph import StreamNode
+from millstream.graph.trigger import TriggerSpec
 from millstream.graph.window import WindowSpec
+from millstream.graph.window_checks import Accumulation
 from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
@@ -105,12 +109,26 @@ class KeyedStream:
         self._job.add_dead_letter(node, on_error)
         return self._job.stream(node)
 
-    def window(self, window: WindowSpec, *, allowed_lateness: DurationLike = 0) -> WindowedStream:
-        """Group the rows of a key by event time; close it with `aggregate`, `reduce` or `process`."""
-        if not isinstance(window, WindowSpec):
-            msg = "not a window"
-            raise InvalidStep(msg, code="STEP-072", found=repr(window), hint="pass ms.tumbling('1m')")
-        return WindowedStream(self, window, duration_ms(allowed_lateness, what="allowed_lateness"))
+    def window(
+        self,
+        window: WindowSpec,
+        *,
+        allowed_lateness: DurationLike = 0,
+        trigger: TriggerSpec | Trigger | type[Trigger] | None = None,
+        accumulation: Accumulation = "accumulating",
+        evictor: EvictorSpec | None = None,
+    ) -> WindowedStream:
+        """Group the rows of a key; close it with `aggregate`, `reduce` or `process`.
+
+        Args:
+            window: `ms.tumbling("1m")`, `ms.count_window(100)`, …
+            allowed_lateness: how long a window of event time stays after its end to take late rows.
+            trigger: when a window fires; by default when its time has passed.
+            accumulation: `accumulating`: a firing has all rows of the window; `discarding`: those since the last firing.
+            evictor: which of its rows a firing sees.
+        """
+        lateness = duration_ms(allowed_lateness, what="allowed_lateness")
+        return WindowedStream(self, window_options(window, lateness, trigger, accumulation, evictor))
 
     def join(
         self,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from millstream.api.join import checked_how
-from millstream.api.signatures import output_schema
+from millstream.api.signatures import output_schema, side_outputs
+from millstream.api.window_function import WindowFunction
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import function_ref
 from millstream.graph.join import HOWS, How, WindowJoin
 from millstream.graph.step import Window
+from millstream.graph.trigger import TriggerSpec, checked_trigger
 from millstream.graph.window import WindowSpec
+from millstream.graph.window_checks import Accumulation
 from millstream.model.schema import SchemaLike
 
 if TYPE_CHECKING:
@@ -20,15 +25,56 @@ if TYPE_CHECKING:
     from millstream.api.stream import DataStream
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOptions:
+    """How windows are made and when they fire, whatever closes them."""
+
+    window: WindowSpec
+    lateness: int = 0
+    trigger: TriggerSpec | None = None
+    accumulation: Accumulation = "accumulating"
+    evictor: EvictorSpec | None = None
+
+
+def window_options(window: Any, lateness: int, trigger: Any, accumulation: Accumulation, evictor: Any) -> WindowOptions:
+    """The options of `KeyedStream.window`, checked one by one; whether they go together is checked with the step."""
+    if not isinstance(window, WindowSpec):
+        msg = "not a window"
+        raise InvalidStep(msg, code="STEP-072", found=repr(window), hint="pass ms.tumbling('1m')")
+    if evictor is not None and not isinstance(evictor, EvictorSpec):
+        msg = "not an evictor"
+        raise InvalidStep(msg, code="STEP-127", found=repr(evictor), hint="pass ms.evictor.count(100)")
+    chosen = None if trigger is None else checked_trigger(trigger)
+    if chosen == _default_trigger(window):
+        chosen = None
+    return WindowOptions(window=window, lateness=lateness, trigger=chosen, accumulation=accumulation, evictor=evictor)
+
+
+def _default_trigger(window: WindowSpec) -> TriggerSpec | None:
+    """The trigger that a window has anyway."""
+    if not window.has_bounds:
+        return None
+    return TriggerSpec(kind="event_time" if window.is_event_timed else "processing_time")
+
+
 class WindowedStream:
-    """Windows per key; the methods say what becomes of a window's rows when the watermark passes its end."""
+    """Windows per key; the methods say what becomes of a window's rows when it fires."""
 
-    def __init__(self, stream: KeyedStream, window: WindowSpec, lateness: int) -> None:
-        self._stream, self._window, self._lateness = stream, window, lateness
+    def __init__(self, stream: KeyedStream, options: WindowOptions) -> None:
+        self._stream, self._options = stream, options
 
-    def aggregate(self, *, id: str | None = None, uid: str | None = None, **aggregates: Aggregate) -> DataStream:
-        """Built-in aggregates: key columns, `window_start`, `window_end` and one column each."""
-        return self._close(id, uid, aggregates=checked(aggregates, id))
+    def aggregate(
+        self, *, id: str | None = None, uid: str | None = None, pane: bool = False, **aggregates: Aggregate
+    ) -> DataStream:
+        """Built-in aggregates: key columns, `window_start` and `window_end` where windows have them, one column each.
+
+        Args:
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+            pane: add the columns `pane_index` and `pane_timing` (`EARLY`, `ON_TIME`, `LATE`).
+            aggregates: `total=ms.sum("amount")`.
+        """
+        return self._close(id, uid, aggregates=checked(aggregates, id), pane=pane)
 
     def reduce(
         self,
@@ -42,17 +88,30 @@ class WindowedStream:
 
     def process(
         self,
-        function: Callable[..., Any] | str,
+        function: Callable[..., Any] | WindowFunction | type[WindowFunction] | str,
         *,
         schema: SchemaLike | None = None,
+        outputs: Mapping[str, SchemaLike] | None = None,
         id: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
-        """Call `function(key, window, rows)` with all rows of a window; it returns or yields rows."""
+        """Call `function(key, window, rows)`, or a `WindowFunction` with state, with all rows of a window.
+
+        Args:
+            function: returns or yields rows.
+            schema: of those rows, unless the function is annotated.
+            outputs: side outputs of a `WindowFunction`, by name and schema.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
         label = id or self._stream.label("window")
-        reference = function_ref(function, step=label)
-        target = output_schema(reference.target, schema, step=label, many=True)
-        return self._close(id, uid, process=reference, schema=target)
+        given: Any = function
+        is_class = isinstance(given, type) and issubclass(given, WindowFunction)
+        reference = function_ref(given() if is_class else given, step=label)
+        is_stateful = isinstance(reference.target, WindowFunction)
+        called = type(reference.target).process if is_stateful else reference.target
+        target = output_schema(called, schema, step=label, many=True)
+        return self._close(id, uid, process=reference, schema=target, outputs=side_outputs(outputs or {}, label))
 
     def join(
         self,
@@ -70,13 +129,20 @@ class WindowedStream:
         `window_start` and `window_end`. A row that comes later, within the allowed lateness, gives the pairs that it adds.
         The options are those of `KeyedStream.join`; rows that come too late go to `late` and `late_right`.
         """
+        options = self._options
+        if options != WindowOptions(window=options.window, lateness=options.lateness):
+            msg = "a window join fires when event time has passed, and keeps its rows until then"
+            raise InvalidStep(
+                msg, code="STEP-123", step=id, hint="remove trigger=, accumulation= and evictor= before join"
+            )
         operation = WindowJoin(
-            window=self._window, how=checked_how(how, HOWS), where=where, prefix=prefix, lateness=self._lateness
+            window=options.window, how=checked_how(how, HOWS), where=where, prefix=prefix, lateness=options.lateness
         )
         return self._stream.pair(other, operation, id, uid)
 
     def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
-        return self._stream.then(Window(window=self._window, lateness=self._lateness, **how), given_id, uid)
+        options = {field.name: getattr(self._options, field.name) for field in dataclasses.fields(self._options)}
+        return self._stream.then(Window(**options, **how), given_id, uid)
 
 
 def checked(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:

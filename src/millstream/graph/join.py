@@ -74,6 +74,9 @@ class WindowJoin:
         if self.window.kind not in {"tumbling", "sliding"}:
             msg = "a window join needs windows that are the same for both sides"
             raise _refuse(msg, self.window.kind, "use ms.tumbling(...) or ms.sliding(...)")
+        if self.window.time != "event" or self.window.time_zone is not None:
+            msg = "a window join goes by event time, in UTC"
+            raise _refuse(msg, self.window.describe(), "remove time= and time_zone=")
         if self.lateness < 0:
             msg = "allowed_lateness is below zero"
             raise _refuse(msg, f"{self.lateness} ms", "correct allowed_lateness=")

@@ -121,7 +121,8 @@ def _components(step: Step) -> list[Component]:
         declared = sink_declaration(operation.connector, step=step.id)
         of_sink = declared.capability_of(operation.connector.options) if declared.capability_of else declared.capability
         return [Component(step=step.id, role="sink", name=operation.connector.name, capability=of_sink)]
-    found = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
+    given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
+    found = [part for each in given for part in getattr(each, "functions", (each,))]
     return [
         Component(
             step=step.id,

@@ -47,6 +47,7 @@ from millstream.model.schema import Field, Schema, schema_of
 
 DEAD_SCHEMA = schema_of("step string, error string, record string, at timestamp")
 """Dead letters: the step that refused the record, why, the record as JSON text, and the epoch's time."""
+PANE_FIELDS = (Field("pane_index", pa.int64(), nullable=False), Field("pane_timing", pa.string(), nullable=False))
 _TIME_TYPES = (pa.timestamp("us", tz="UTC"), pa.timestamp("us"), pa.int64())
 
 
@@ -186,11 +187,15 @@ def _joined(operation: JoinOperation, schemas: list[Schema], step: str) -> Resol
 
 
 def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
+    late = {LATE: schema} if operation.window.is_event_timed else {}
+    if operation.evictor is not None:
+        operation.evictor.check(schema, step.id)
     if operation.aggregates:
         expressions, fields = _aggregated(operation.aggregates, schema, step.id)
-        main = Schema(_key_fields(step, schema) + WINDOW_FIELDS + fields)
-        return expressions, {MAIN: main, LATE: schema}
-    return (), {MAIN: operation.schema or schema, LATE: schema}
+        bounds = WINDOW_FIELDS if operation.window.has_bounds else ()
+        panes = PANE_FIELDS if operation.pane else ()
+        return expressions, {MAIN: Schema(_key_fields(step, schema) + bounds + panes + fields), **late}
+    return (), {MAIN: operation.schema or schema, **late, **dict(operation.outputs)}
 
 
 def _matched(step: Step, operation: Pattern, schema: Schema) -> Resolved:

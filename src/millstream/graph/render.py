@@ -143,7 +143,9 @@ def _facts(node: StreamNode) -> Iterator[tuple[str, str]]:
     if isinstance(operation, Pattern):
         yield "pattern", operation.pattern.describe()
     if isinstance(operation, Window):
-        yield "window", f"{operation.window.describe()}, allowed lateness {duration_text(operation.lateness)}"
+        late = f", allowed lateness {duration_text(operation.lateness)}" if operation.window.is_event_timed else ""
+        yield "window", operation.window.describe() + late
+        yield from _firing(operation)
     if isinstance(operation, (Process, CoProcess)):
         for state in operation.states:
             ttl = "" if state.ttl is None else _ttl(state, state.ttl)
@@ -265,6 +267,19 @@ def _ttl(state: StateDescriptor, ttl: int) -> str:
 
 def _aggregates(aggregates: tuple[tuple[str, Aggregate], ...]) -> str:
     return ", ".join(f"{name} = {aggregate.text}" for name, aggregate in aggregates)
+
+
+def _firing(operation: Window) -> Iterator[tuple[str, str]]:
+    """When a window fires, what is left of it then, and the states of its function."""
+    if operation.trigger is not None:
+        yield "trigger", operation.trigger.describe()
+    if operation.accumulation != "accumulating":
+        yield "firings", operation.accumulation
+    if operation.evictor is not None:
+        yield "evictor", operation.evictor.describe()
+    for scope, states in (("key", operation.key_states), ("window", operation.window_states)):
+        for state in states:
+            yield "state", f"{state.name}: {state.kind} of {state.type_text}, per {scope}"
 
 
 def _closing(window: Window) -> str:

@@ -49,7 +49,7 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     expressions, outputs = outputs_of(step, schemas)
     upstream = {time for edge in step.inputs for time in before[edge.step].event_time}
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
-    if isinstance(step.operation, Window) and not event_time:
+    if isinstance(step.operation, Window) and needs_times(step.operation) and not event_time:
         msg = "windows need event time"
         raise InvalidStep(
             msg, code="STEP-040", step=step.id, hint="call .event_time('column') on the stream before key_by"
@@ -126,6 +126,12 @@ def _output_of(edge: StepInput, before: Mapping[StepId, StreamNode], step: str) 
         msg = f"step {edge.step!r} has no output {edge.output!r}"
         raise InvalidStep(msg, code="STEP-043", step=step, known=outputs, hint="use one of its outputs")
     return outputs[edge.output]
+
+
+def needs_times(operation: Window) -> bool:
+    """Whether a window needs rows with event time."""
+    by_trigger = operation.trigger is not None and operation.trigger.needs_event_time
+    return operation.window.is_event_timed or by_trigger or any(s.is_event_timed for s in operation.key_states)
 
 
 def _check_clocks(operation: Process | CoProcess, step: str) -> None:

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.enrich import LookupTable
+from millstream.graph.evictor import evictor_from_json
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.model import Requirements, StreamModel
 from millstream.graph.pattern import PatternSpec, pattern_from_json, pattern_to_json
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
+from millstream.graph.trigger import trigger_from_json
 from millstream.graph.watermark import WatermarkSpec
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
@@ -110,7 +112,7 @@ def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
     }
     for field in dataclasses.fields(step.operation):
         content = getattr(step.operation, field.name)
-        functions = content.functions if isinstance(content, PatternSpec) else (content,)
+        functions = getattr(content, "functions", (content,))
         lost = [found for found in functions if isinstance(found, FunctionRef) and not found.is_importable]
         if lost and portable:
             msg = "function cannot be written to JSON: another process could not import it"
@@ -226,6 +228,8 @@ _DECODE: dict[str, Decoder] = {
     "process": _function,
     "watermark": lambda value, step: built(WatermarkSpec, value, step=step),
     "window": lambda value, step: built(WindowSpec, value, step=step),
+    "trigger": lambda value, step: trigger_from_json(value, step=step),
+    "evictor": lambda value, step: evictor_from_json(value, step=step),
     "columns": _pairs(_as_is),
     "aggregates": _pairs(lambda value, step: built(Aggregate, value, step=step)),
     "outputs": _pairs(_schema),

@@ -8,13 +8,16 @@ from typing import ClassVar, Literal
 from millstream.errors import InvalidStep
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.enrich import AsyncMap, Lookup
+from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import FunctionRef
 from millstream.graph.join import JOINS, JoinOperation
 from millstream.graph.pattern import PatternSpec
 from millstream.graph.rank import RANKS, Deduplicate, TopN
 from millstream.graph.state import StateDescriptor
+from millstream.graph.trigger import TriggerSpec
 from millstream.graph.watermark import EventTime
 from millstream.graph.window import WindowSpec
+from millstream.graph.window_checks import Accumulation, check_window
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId, step_id
 from millstream.model.schema import Schema
@@ -170,6 +173,11 @@ class CoProcess:
     on_error: OnError = "fail"
 
 
+def _declared(function: FunctionRef | None, method: str) -> tuple[StateDescriptor, ...]:
+    found = getattr(function.target, method, None) if function is not None else None
+    return () if found is None else tuple(found())
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Windows per key, closed by built-in aggregates, a reduction or a window function: exactly one of them."""
@@ -181,9 +189,43 @@ class Window:
     reduce: FunctionRef | None = None
     process: FunctionRef | None = None
     schema: Schema | None = None
+    trigger: TriggerSpec | None = None
+    """`None`: the window fires when its time has passed, and again for late rows."""
+    accumulation: Accumulation = "accumulating"
+    evictor: EvictorSpec | None = None
+    pane: bool = False
+    outputs: tuple[tuple[str, Schema], ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_negative("allowed_lateness", self.lateness)
+        check_window(self)
+
+    @property
+    def is_stateful_function(self) -> bool:
+        """Whether the window function is one with a context and state."""
+        return self.process is not None and hasattr(self.process.target, "window_descriptors")
+
+    @property
+    def key_states(self) -> tuple[StateDescriptor, ...]:
+        """The states that the window function declares per key."""
+        return _declared(self.process, "key_descriptors")
+
+    @property
+    def window_states(self) -> tuple[StateDescriptor, ...]:
+        """The states that the window function declares per window."""
+        return _declared(self.process, "window_descriptors")
+
+    @property
+    def is_triggered(self) -> bool:
+        """Whether its windows do more than fire when event time has passed and when late rows come."""
+        has_options = self.trigger is not None or self.evictor is not None or self.accumulation != "accumulating"
+        return has_options or self.pane or self.is_stateful_function or not self.window.is_event_timed
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the rows of a window are kept, and not only what they add up to."""
+        is_sliding_count = self.window.kind == "count" and self.window.rows != self.window.every_rows
+        return self.process is not None or self.evictor is not None or is_sliding_count
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

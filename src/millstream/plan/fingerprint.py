@@ -78,12 +78,26 @@ def _content(node: StreamNode, uids: Mapping[StepId, StepId]) -> dict[str, Any]:
         # Results after every row are kept entry by entry, others as columns.
         content["kept_as"] = "entries" if operation.emit == "row" else "columns"
     if isinstance(operation, Window):
-        content["window"] = dataclasses.asdict(operation.window)
+        content["window"] = operation.window.stored
+        content |= _triggered(operation)
         content["closed_by"] = next(how for how in ("aggregates", "reduce", "process") if getattr(operation, how))
     if isinstance(operation, Pattern):
         content["pattern"] = operation.pattern.version
         content["order_by"] = list(operation.order_by)
     return content
+
+
+def _triggered(operation: Window) -> dict[str, Any]:
+    """What windows that fire otherwise than by default keep."""
+    if not operation.is_triggered:
+        return {}
+    return {
+        "trigger": None if operation.trigger is None else operation.trigger.type_text,
+        "accumulation": operation.accumulation,
+        "keeps_rows": operation.keeps_rows,
+        "states": [_state(state) for state in operation.key_states],
+        "window_states": [_state(state) for state in operation.window_states],
+    }
 
 
 def _aggregate(name: str, aggregate: Aggregate, node: StreamNode) -> list[str]:

@@ -273,6 +273,11 @@ class ValueAccumulators:
             return [()] * rows.num_rows
         return list(zip(*(column.to_pylist() for column in self._inputs.columns(rows)), strict=True))
 
+    @property
+    def input_types(self) -> list[Any]:
+        """The Python types of those values."""
+        return [python_type(kind) for kind in self._inputs.types]
+
     def empty(self) -> list[Any]:
         """The state before any row."""
         return [_EMPTY[kind]() if kind in _EMPTY else None for kind, _, _ in self._plan]

@@ -44,6 +44,11 @@ class AggregateInputs:
         """The names of the columns, in order."""
         return list(self._wanted.values())
 
+    @property
+    def types(self) -> list[pa.DataType]:
+        """The types of the columns, in order."""
+        return [kind for _, _, kind, _ in self._wanted]
+
     def columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns for some rows."""
         if not self._wanted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 
 from millstream.model.schema import HIDDEN
@@ -81,9 +80,3 @@ class CombiningSender:
             for batch in merged.combine_chunks().to_batches():
                 for slot, part in split_by(Batch(batch), self._choose(Batch(batch)), self._target.parallelism):
                     self._outbox.add(slot, self._target.level, self._target.port, phase, batch_to_ipc(part.rows))
-
-
-def bins_of(times: pa.Array, slide: int, offset: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The start of each time's bin."""
-    values = np.asarray(times)
-    return (values - offset) // slide * slide + offset

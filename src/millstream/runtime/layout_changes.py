@@ -47,14 +47,15 @@ def _setting_changes(old: dict[str, Any], new: dict[str, Any], path: str = "") -
         if isinstance(was, dict) and isinstance(now, dict):
             yield from _setting_changes(was, now, f"{name} ")
         elif was != now:
-            yield _change(f"{path}{name}", _setting(path, was), _setting(path, now), "incompatible")
+            yield _change(f"{path}{name}", _setting(path, name, was), _setting(path, name, now), "incompatible")
 
 
-def _setting(path: str, value: Any) -> str:
+def _setting(path: str, name: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    # The numbers of a window are milliseconds.
-    return duration_text(value) if path and isinstance(value, int) else NOTHING if value is None else str(value)
+    # The numbers of a window are milliseconds, but for rows.
+    is_time = isinstance(value, int) and bool(path) and not name.endswith("rows")
+    return duration_text(value) if is_time else NOTHING if value is None else str(value)
 
 
 def _column_changes(old: StateLayout, new: StateLayout) -> list[Change]:

@@ -13,7 +13,7 @@ from millstream.runtime.aggregates import AggregateOperator, accumulators_of, ag
 from millstream.runtime.batch import Batch
 from millstream.runtime.broadcast import BroadcastOperator, broadcast_stores
 from millstream.runtime.co_process import CoProcessOperator
-from millstream.runtime.combine import Binner, bins_of
+from millstream.runtime.combine import Binner
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import BEFORE, Sender
@@ -30,6 +30,8 @@ from millstream.runtime.rank import RankOperator, ranked_columns
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
 from millstream.runtime.row_windows import Contents, RowWindowOperator
 from millstream.runtime.stored import Store, Stored, process_slots
+from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
+from millstream.runtime.window_grid import grid_of
 from millstream.runtime.windows import WindowAggregateOperator, window_columns
 
 __all__ = ["accumulators_of", "combines", "keyed_operator", "stores_of", "window_binner"]
@@ -61,6 +63,8 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return WindowJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window() if combines(node):
             return WindowAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Window(is_triggered=True):
+            return TriggeredWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window():
             return RowWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Pattern():
@@ -96,6 +100,8 @@ def stored_by(node: StreamNode) -> Stored:
             return ranked_columns(node)
         case Window() if combines(node):
             return window_columns(node, accumulators_of(node))
+        case Window(is_triggered=True):
+            return triggered_slots(node)
         case Window():
             return Contents(node).slots
         case Pattern():
@@ -110,7 +116,9 @@ def combines(node: StreamNode) -> bool:
     operation = node.operation
     if isinstance(operation, KeyedAggregate):
         return operation.emit != "row"
-    return isinstance(operation, Window) and bool(operation.aggregates) and operation.window.kind != "session"
+    if not isinstance(operation, Window) or operation.is_triggered:
+        return False
+    return bool(operation.aggregates) and operation.window.kind != "session"
 
 
 def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late: Sender | None) -> Binner | None:
@@ -118,14 +126,14 @@ def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late:
     operation = node.operation
     if not isinstance(operation, Window):
         return None
-    window, lateness = operation.window, operation.lateness
+    grid, lateness = grid_of(operation.window), operation.lateness
 
     def binned(batch: Batch, phase: int) -> tuple[Batch, pa.Array | None]:
         if batch.times is None or batch.times.null_count:
             raise failure(node.id, f"a batch of {batch.num_rows} rows", "a row without event time reached a window")
-        bins = bins_of(batch.times, window.slide, window.offset)
+        bins = grid.starts_of(np.asarray(batch.times))
         watermark = times.before if phase == BEFORE else times.watermark
-        is_late = bins + window.size - 1 + lateness <= watermark
+        is_late = grid.all_later(bins, grid.span) - 1 + lateness <= watermark
         if not is_late.any():
             return batch, pa.array(bins)
         if late is not None:

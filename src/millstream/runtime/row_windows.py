@@ -24,20 +24,28 @@ from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, row_type, tuple_of
 from millstream.runtime.stored import Slot, stored_types
+from millstream.runtime.window_grid import grid_of
 
 OpenWindow = list[Any]
 """[start, end, content]: what the content is depends on how the window is closed."""
 
 
-def windows_at(window: WindowSpec, time: int) -> Iterator[tuple[int, int]]:
-    """The windows an instant belongs to; a session starts as the gap behind it."""
+Assigner = Callable[[int], list[tuple[int, int]]]
+"""Gives the windows that an instant belongs to, the oldest first."""
+
+
+def assigner_of(window: WindowSpec) -> Assigner:
+    """The windows of an instant; a session starts as the gap behind it."""
     if window.kind == "session":
-        yield time, time + window.gap
-        return
-    newest = window.bin_start(time)
-    for number in reversed(range(window.size // window.slide)):
-        start = newest - number * window.slide
-        yield start, start + window.size
+        return lambda time: [(time, time + window.gap)]
+    grid = grid_of(window)
+
+    def windows_at(time: int) -> list[tuple[int, int]]:
+        newest = grid.start_of(time)
+        starts = [grid.later(newest, -number) for number in reversed(range(grid.span))]
+        return [(start, grid.later(start, grid.span)) for start in starts]
+
+    return windows_at
 
 
 class Contents:
@@ -84,7 +92,7 @@ class Contents:
     def _reduced(self, earlier: Any, later: Any) -> Any:
         assert self._operation.reduce is not None
         held, came = (dict(zip(self._names, packed, strict=True)) for packed in (earlier, later))
-        made = _called(self._node.id, came, self._operation.reduce.target, held, came)
+        made = called(self._node.id, came, self._operation.reduce.target, held, came)
         row = as_mapping(made)
         return tuple(row.get(name) for name in self._names)
 
@@ -103,11 +111,11 @@ class Contents:
             rows = [dict(zip(self._names, packed, strict=True)) for packed in content]
             named = dict(zip(self._node.keys, key, strict=True))
             yield from (
-                _called(self._node.id, named, self._operation.process.target, named, TimeWindow(start, end), rows) or ()
+                called(self._node.id, named, self._operation.process.target, named, TimeWindow(start, end), rows) or ()
             )
 
 
-def _called(step: str, record: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def called(step: str, record: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call user code; a failure names the step, the user's line and the record."""
     try:
         made = function(*arguments)
@@ -123,6 +131,7 @@ class RowWindowOperator:
         assert isinstance(node.operation, Window)
         assert node.input_schema is not None
         self._node, self._operation, self._window = node, node.operation, node.operation.window
+        self._windows_at = assigner_of(node.operation.window)
         self._contents = Contents(node)
         self._keys = node.input_schema.select(node.keys)
         self._key_groups, self._page_bytes = key_groups, page_bytes
@@ -167,7 +176,7 @@ class RowWindowOperator:
     def _add(self, entry: Entry, row: Any, time: int, values: tuple[Any, ...], watermark: int, out: RowOutput) -> bool:
         """Add a row to its windows; `False` when all of them are gone."""
         is_taken = False
-        for start, end in windows_at(self._window, time):
+        for start, end in self._windows_at(time):
             window = [start, end, self._contents.opened(row, values)]
             if self._window.kind == "session":
                 window = self._joined(entry, window)

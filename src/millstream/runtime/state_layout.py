@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +12,7 @@ from millstream.graph.aggregate import Aggregate
 from millstream.graph.join import Join, WindowJoin
 from millstream.graph.rank import Deduplicate, TopN
 from millstream.graph.step import MAIN, KeyedAggregate, Pattern, Reduce, Window
-from millstream.graph.stored_type import stored_schema
+from millstream.graph.stored_type import canonical, stored_schema
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Field, Schema
 from millstream.model.types import type_name
@@ -121,7 +120,8 @@ def _settings(node: StreamNode, rows: Schema) -> dict[str, Any]:
         case Pattern():
             return {"row": _ddl(rows), "pattern": operation.pattern.version}
         case Window():
-            kept: dict[str, Any] = {"window": dataclasses.asdict(operation.window), "closed_by": _closed_by(operation)}
+            kept: dict[str, Any] = {"window": operation.window.stored, "closed_by": _closed_by(operation)}
+            kept |= _triggered(operation)
             if operation.aggregates:
                 return {**kept, "aggregates": _aggregates(operation.aggregates, node)}
             return {**kept, "row": _ddl(rows)}
@@ -130,13 +130,25 @@ def _settings(node: StreamNode, rows: Schema) -> dict[str, Any]:
         case TopN() | Deduplicate():
             return {"by": operation.by, "keeps": operation.n if isinstance(operation, TopN) else operation.keep}
         case WindowJoin():
-            return {"window": dataclasses.asdict(operation.window)}
+            return {"window": operation.window.stored}
         case _:
             return {}
 
 
 def _closed_by(window: Window) -> str:
     return next(how for how in ("aggregates", "reduce", "process") if getattr(window, how))
+
+
+def _triggered(operation: Window) -> dict[str, Any]:
+    if not operation.is_triggered:
+        return {}
+    states = [f"{s.name} {s.kind} {canonical(s.schema)} v{s.version}" for s in operation.window_states]
+    return {
+        "trigger": "default" if operation.trigger is None else operation.trigger.type_text,
+        "accumulation": operation.accumulation,
+        "keeps": "rows" if operation.keeps_rows else "results",
+        **({"window_states": states} if states else {}),
+    }
 
 
 def _aggregates(aggregates: tuple[tuple[str, Aggregate], ...], node: StreamNode) -> list[str]:

@@ -8,12 +8,10 @@ epoch plan alone, so no flag is stored.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
-from millstream.graph.window import WindowSpec
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
 from millstream.runtime.accumulate import Accumulators
@@ -25,10 +23,10 @@ from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, group_by_key
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.stored import key_columns
+from millstream.runtime.window_grid import Grid, Times, grid_of
 
 _START, _MARK = HIDDEN + "start", HIDDEN + "mark"
 _EMIT_ROWS = 131_072
-Times = npt.NDArray[np.int64]
 
 
 def window_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
@@ -42,7 +40,8 @@ class WindowAggregateOperator:
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Window)
         assert node.input_schema is not None
-        self._node, self._operation, self._window = node, node.operation, node.operation.window
+        self._node, self._operation = node, node.operation
+        self._grid = grid_of(node.operation.window)
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
         self._by = [*node.keys, BIN]
@@ -63,7 +62,8 @@ class WindowAggregateOperator:
             state = pa.concat_tables([state, pages.load(pages.due(now))])
             self._fire(state, turn, BEFORE, before, now)
         state = self._take(state, turn.after, pages, turn, now, AFTER)
-        ends = np.asarray(state.column(BIN).combine_chunks()) + self._window.size - 1 + self._operation.lateness
+        bins = np.asarray(state.column(BIN).combine_chunks())
+        ends = self._grid.all_later(bins, self._grid.span) - 1 + self._operation.lateness
         return pages.store(state.filter(pa.array(ends > now)), lambda table: self._next_due(table, now))
 
     def _take(
@@ -81,15 +81,15 @@ class WindowAggregateOperator:
 
     def _fire(self, state: pa.Table, turn: Turn, phase: int, after: int, until: int) -> None:
         """Emit the windows whose last instant lies in (after, until]."""
-        self._emit(_windows(state, self._window, after, until), turn, phase)
+        self._emit(_windows(state, self._grid, after, until), turn, phase)
 
     def _fire_again(self, merged: pa.Table, came: pa.Table, turn: Turn, watermark: int, phase: int) -> None:
         """Emit anew the windows behind the watermark that the rows which came belong to."""
         oldest = watermark - self._operation.lateness
-        touched = _windows(came, self._window, oldest, watermark).select([*self._node.keys, _START])
+        touched = _windows(came, self._grid, oldest, watermark).select([*self._node.keys, _START])
         if touched.num_rows == 0:
             return
-        fired = _windows(merged, self._window, oldest, watermark)
+        fired = _windows(merged, self._grid, oldest, watermark)
         keys = [*self._node.keys, _START]
         marked = pa.concat_tables([_marked(fired, 0), _marked(touched, 1)], promote_options="default")
         order, runs = group_by_key(marked, tuple(keys))
@@ -106,7 +106,7 @@ class WindowAggregateOperator:
         starts = np.asarray(merged.column(_START).combine_chunks())
         merged = merged.take(pa.array(np.argsort(starts, kind="stable")))
         starts = np.sort(starts, kind="stable")
-        ends = starts + self._window.size
+        ends = self._grid.all_later(starts, self._grid.span)
         schema = self._node.outputs[MAIN].arrow
         bounds = [pa.array(times * 1000).cast(pa.timestamp("us", tz="UTC")) for times in (starts, ends)]
         columns = [merged.column(key) for key in self._node.keys] + bounds + self._accumulators.results(merged)
@@ -120,23 +120,21 @@ class WindowAggregateOperator:
     def _next_due(self, table: pa.Table, watermark: int) -> Times:
         """The last instant of a row's next window, or the time to forget the row."""
         bins = np.asarray(table.column(BIN).combine_chunks())
-        first, last = bins + self._window.slide - 1, bins + self._window.size - 1
-        passed = np.maximum(0, (watermark - first) // self._window.slide + 1) if watermark > MIN_TIME else 0
-        following = first + passed * self._window.slide
-        return np.where(following <= last, following, last + self._operation.lateness)
+        following = self._grid.next_ends(bins, watermark)
+        return np.where(following > watermark, following, following + self._operation.lateness)
 
 
 def _marked(table: pa.Table, mark: int) -> pa.Table:
     return table.append_column(_MARK, pa.array(np.full(table.num_rows, mark, np.int64)))
 
 
-def _windows(state: pa.Table, window: WindowSpec, after: int, until: int) -> pa.Table:
+def _windows(state: pa.Table, grid: Grid, after: int, until: int) -> pa.Table:
     """State rows, once for each window they belong to whose last instant lies in (after, until]."""
     bins = np.asarray(state.column(BIN).combine_chunks())
     pieces = []
-    for number in range(window.size // window.slide):
-        starts = bins - number * window.slide
-        last = starts + window.size - 1
+    for number in range(grid.span):
+        starts = grid.all_later(bins, -number)
+        last = grid.all_later(starts, grid.span) - 1
         places = np.flatnonzero((last > after) & (last <= until))
         if len(places):
             piece = state.take(pa.array(places)).drop_columns([BIN])

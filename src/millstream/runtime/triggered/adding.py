@@ -1,0 +1,106 @@
+"""Rows on their way into open windows: which windows they belong to, sessions that become one, and rows that are late."""
+
+from __future__ import annotations
+
+import bisect
+from typing import Any
+
+from millstream.runtime.entries import Entry
+from millstream.runtime.row_windows import Assigner
+from millstream.runtime.triggered.calls import Calls
+from millstream.runtime.triggered.triggers import CONTINUE, FIRE
+from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
+
+
+class Adding:
+    """Adds rows of one key to its windows, in the order they came. Windows stand in the order of their starts."""
+
+    def __init__(self, calls: Calls, entry: Entry, assign: Assigner | None) -> None:
+        self._calls, self._entry, self._assign = calls, entry, assign
+        self._lateness = calls.operation.lateness
+        self._merges = calls.operation.window.kind == "session"
+        self._is_event_timed = calls.operation.window.is_event_timed
+        self._windows: list[AnyWindow] = list(entry.slots[-1] or ())
+        self._starts = [window.start for window in self._windows]
+        calls.scope.entry = entry
+
+    def add(self, row: Any, time: int | None, values: tuple[Any, ...]) -> bool:
+        """Add a row to its windows; `False` when all of them are gone."""
+        # Windows without bounds keep event time for evictors, where there is any.
+        goes_by_event = self._is_event_timed or self._assign is None
+        at = time if goes_by_event and time is not None else self._calls.scope.now
+        is_taken = False
+        for start, end in self._assign(at) if self._assign is not None else (ALWAYS,):
+            window = self._joined(start, end) if self._merges else self._found(start, end)
+            if window is None:
+                continue
+            is_taken = True
+            window.content = self._calls.contents.added(window.content, row, values, at)
+            if time is not None and (window.newest is None or time > window.newest):
+                window.newest = time
+            self._ask(window, row, time)
+        return is_taken
+
+    def _ask(self, window: AnyWindow, row: Any, time: int | None) -> None:
+        scope = self._calls.scope
+        scope.open, scope.timestamp = window, time
+        answer = self._calls.trigger.on_row(row, scope)
+        if answer != CONTINUE:
+            self._calls.obey(answer)
+            if answer & FIRE and self._calls.ends_when_fired:
+                self._calls.function.clear()
+                self._take_out(bisect.bisect_left(self._starts, window.start), 1)
+        scope.timestamp = None
+
+    def _found(self, start: int, end: int) -> AnyWindow | None:
+        """The window with this start, new if there is none; `None` when it is gone."""
+        if self._is_event_timed and end - 1 + self._lateness <= self._calls.scope.watermark:
+            return None
+        place = bisect.bisect_left(self._starts, start)
+        if place < len(self._starts) and self._starts[place] == start:
+            return self._windows[place]
+        return self._put(place, self._calls.opened(start, end))
+
+    def _put(self, place: int, window: AnyWindow) -> AnyWindow:
+        self._windows.insert(place, window)
+        self._starts.insert(place, window.start)
+        return window
+
+    def _take_out(self, place: int, count: int) -> None:
+        del self._windows[place : place + count]
+        del self._starts[place : place + count]
+
+    def _joined(self, start: int, end: int) -> AnyWindow | None:
+        """The session that a row makes of those it touches; `None` when it touches none and its own is gone.
+
+        Sessions of a key lie apart, so that those which a row touches stand side by side.
+        """
+        behind = first = bisect.bisect_right(self._starts, end)
+        while first and self._windows[first - 1].end >= start:
+            first -= 1
+        touched = self._windows[first:behind]
+        if not touched:
+            return self._found(start, end)
+        if len(touched) == 1 and touched[0].start <= start and end <= touched[0].end:
+            return touched[0]
+        merged = self._merged(touched, min(start, touched[0].start), max(end, touched[-1].end))
+        self._take_out(first, len(touched))
+        return self._put(first, merged)
+
+    def _merged(self, touched: list[AnyWindow], start: int, end: int) -> AnyWindow:
+        """Several sessions as one: its content is set, not added again; trigger and function say what else it has."""
+        calls, scope = self._calls, self._calls.scope
+        merged = calls.opened(start, end)
+        merged.content = calls.contents.merged([window.content for window in touched])
+        merged.newest = max((w.newest for w in touched if w.newest is not None), default=None)
+        merged.pane = max(window.pane for window in touched)
+        scope.open, scope.merging = merged, touched
+        merged.is_on_time = scope.is_over and any(window.is_on_time for window in touched)
+        calls.trigger.on_merge(scope)
+        calls.function.on_merge()
+        scope.merging = []
+        return merged
+
+    def settle(self) -> None:
+        """Write the windows back to the entry, with the times at which it is due."""
+        settle(self._entry, self._windows, self._calls.operation)

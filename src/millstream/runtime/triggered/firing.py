@@ -1,0 +1,89 @@
+"""What happens to open windows when time goes on: due timers in the order of time, and windows that are forgotten."""
+
+from __future__ import annotations
+
+import heapq
+
+from millstream.model.time import MAX_TIME
+from millstream.runtime.entries import Entries, Entry
+from millstream.runtime.epoch import EpochTimes
+from millstream.runtime.triggered.calls import Calls
+from millstream.runtime.triggered.windows import AnyWindow, end_of, ends_by_clock, settle
+
+_TIMER, _END = 0, 1
+"""At one instant, timers come before a window is forgotten."""
+
+
+class Firing:
+    """Event time first, then the clock. In the terminal epoch the clock counts as having passed the end of every window."""
+
+    def __init__(self, calls: Calls, entries: Entries, times: EpochTimes) -> None:
+        self._calls, self._entries, self._times = calls, entries, times
+        self._is_event = True
+        self._heap: list[tuple[int, int, int, Entry, AnyWindow]] = []
+        self._pushed = 0
+
+    def run(self) -> None:
+        """Ask triggers about what the new watermark and the clock bring, and forget windows."""
+        times, scope = self._times, self._calls.scope
+        scope.clock = times.now
+        self._advance(self._entries.due(event=times.watermark, processing=-MAX_TIME))
+        scope.watermark, self._is_event = times.watermark, False
+        until = MAX_TIME if times.terminal else times.now
+        self._advance(self._entries.due(event=-MAX_TIME, processing=until))
+
+    def _advance(self, due: list[Entry]) -> None:
+        operation = self._calls.operation
+        ends_now = ends_by_clock(operation.window) != self._is_event
+        held: list[tuple[Entry, list[AnyWindow]]] = [(entry, list(entry.slots[-1] or ())) for entry in due]
+        for entry, windows in held:
+            for window in windows:
+                self._push_timers(entry, window)
+                if ends_now and self._is_due(end_of(window, operation), window):
+                    self._push(end_of(window, operation), _END, entry, window)
+        gone: set[int] = set()
+        while self._heap:
+            at, kind, _, entry, window = heapq.heappop(self._heap)
+            if id(window) not in gone:
+                self._stand_at(at, entry, window)
+                if kind == _END:
+                    self._calls.function.clear()
+                    gone.add(id(window))
+                else:
+                    self._ask(at, entry, window)
+        for entry, windows in held:
+            settle(entry, [window for window in windows if id(window) not in gone], operation)
+
+    def _stand_at(self, at: int, entry: Entry, window: AnyWindow) -> None:
+        """Each instant is lived through as if time were there, so that it does not matter how far it went at once."""
+        scope = self._calls.scope
+        scope.entry, scope.open = entry, window
+        if self._is_event:
+            scope.watermark = max(at, self._times.before)
+        else:
+            scope.clock = max(at, self._times.now)
+
+    def _ask(self, at: int, entry: Entry, window: AnyWindow) -> None:
+        timers = window.event_timers if self._is_event else window.processing_timers
+        if at not in timers:
+            return
+        timers.remove(at)
+        trigger, scope = self._calls.trigger, self._calls.scope
+        answer = trigger.on_event_time(at, scope) if self._is_event else trigger.on_processing_time(at, scope)
+        self._calls.obey(answer)
+        self._push_timers(entry, window, after=at)
+
+    def _push_timers(self, entry: Entry, window: AnyWindow, *, after: int = -MAX_TIME) -> None:
+        """Timers that are due; one that stands here twice is asked about once, one set for the past waits for an epoch."""
+        for at in window.event_timers if self._is_event else window.processing_timers:
+            if at > after and self._is_due(at, window):
+                self._push(at, _TIMER, entry, window)
+
+    def _is_due(self, at: int, window: AnyWindow) -> bool:
+        if self._is_event:
+            return at <= self._times.watermark
+        return at <= self._times.now or (self._times.terminal and at == window.end)
+
+    def _push(self, at: int, kind: int, entry: Entry, window: AnyWindow) -> None:
+        self._pushed += 1
+        heapq.heappush(self._heap, (at, kind, self._pushed, entry, window))
