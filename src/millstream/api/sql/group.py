@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from millstream.api.stream import DataStream
 
 _ALL_ROWS = "all_rows"
+_LONGEST = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,9 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     keys = _keys(parts, items, relation, place)
     rewriter = _Rewriter(keys, relation, place)
     having = select.args.get("having")
-    given = [(item.name, rewriter.rewritten(item.node, wanted=item.name)) for item in items]
-    condition = None if having is None else rewriter.rewritten(resolved(having.this, relation, place))
+    rewriter.name_all(items)
+    given = [(item.name, rewriter.rewritten(item.node)) for item in items]
+    condition = None if having is None else rewriter.rewritten(_condition(having, items, relation, place))
     stream = _aggregated(building, relation, keys, rewriter.aggregates, names)
     made = relation_of(stream, "", stateful=stream, is_updating=_is_updating(stream._node.operation))
     if condition is not None:
@@ -68,6 +71,24 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     if [(name, text_of(column(name), place)) for name in stream.schema.names] != list(columns):
         stream = building.step(Select(columns=columns), (stream.as_input(),), names.child("select"), state=False)
     return relation_of(stream, "", stateful=made.stateful, is_updating=made.is_updating)
+
+
+def _condition(having: exp.Having, items: list[Item], relation: Relation, place: Place) -> exp.Expr:
+    """The condition of HAVING, in which names of the SELECT list stand for their expressions, as in Spark."""
+
+    def spelled(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or len(node.parts) > 1 or named(node.name, None, relation):
+            return node
+        found = next((item.node for item in items if item.name.lower() == node.name.lower()), None)
+        return node if found is None else exp.Placeholder(this=found.copy())
+
+    condition = resolved(having.this.transform(spelled), relation, place)
+    return condition.transform(lambda node: _bracketed(node.this) if isinstance(node, exp.Placeholder) else node)
+
+
+def _bracketed(node: exp.Expr) -> exp.Expr:
+    is_simple = isinstance(node, (exp.Column, exp.Anonymous, exp.Filter, exp.IgnoreNulls))
+    return node if is_simple else exp.Paren(this=node)
 
 
 def _is_updating(operation: Operation) -> bool:
@@ -156,10 +177,14 @@ class _Rewriter:
         self.aggregates: dict[str, Aggregate] = {}
         self._taken = {*(key.name for key in keys), *WINDOW_COLUMNS, _ALL_ROWS}
 
-    def rewritten(self, node: exp.Expr, *, wanted: str | None = None) -> exp.Expr:
-        """The expression over the columns behind the aggregate; `wanted` names an aggregate that is the whole of it."""
-        if wanted is not None and call_of(node) is not None:
-            return column(self._named(node, wanted))
+    def name_all(self, items: list[Item]) -> None:
+        """Aggregates that are a column of the result bear its name in the state, as in a step written by hand."""
+        for item in items:
+            if call_of(item.node) is not None:
+                self._named(item.node, item.name)
+
+    def rewritten(self, node: exp.Expr) -> exp.Expr:
+        """The expression over the columns behind the aggregate."""
         return node.transform(self._replaced)
 
     def _replaced(self, node: exp.Expr) -> exp.Expr:
@@ -183,11 +208,18 @@ class _Rewriter:
         if known is not None:
             return known
         aggregate = aggregate_of(node, self._relation.stream.schema, self._place)
-        name = wanted if wanted and wanted not in self._taken else free_name(aggregate.kind, self._taken)
+        name = wanted or _described(aggregate)
+        name = name if name not in self._taken else free_name(name, self._taken)
         self._taken.add(name)
         self._known.append((node.copy(), name))
         self.aggregates[name] = aggregate
         return name
+
+
+def _described(aggregate: Aggregate) -> str:
+    """A name that says what is aggregated, so that it stays when others are added."""
+    words = re.sub(r"\W+", "_", aggregate.text).strip("_").lower()
+    return words[:_LONGEST].rstrip("_")
 
 
 def _aggregated(

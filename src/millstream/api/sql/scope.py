@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from millstream.api.sql.refusal import COLUMN, Place
-from millstream.api.sql.writing import column
+from millstream.api.sql.writing import column, refuse_queries
 from millstream.graph.expressions.catalogue import NOT_DETERMINISTIC
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.window import WindowSpec
@@ -71,10 +71,13 @@ def relation_of(stream: DataStream, table: str, **more: object) -> Relation:
 
 def resolved(node: exp.Expr, relation: Relation, place: Place) -> exp.Expr:
     """The expression over the columns of the relation's stream; table names are gone."""
+    refuse_queries(node, place)
 
     def found(each: exp.Expr) -> exp.Expr:
-        if isinstance(each, exp.Anonymous) and _is_window_time(each, relation):
-            return column("window_time")
+        if isinstance(each, exp.Anonymous):
+            if _is_window_time(each, relation):
+                return column("window_time")
+            each.set("this", str(each.this).lower())  # SUM(x) and sum(x) are one aggregate
         return _found(each, relation, place) if isinstance(each, exp.Column) else each
 
     return node.transform(found)

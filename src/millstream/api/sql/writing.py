@@ -14,7 +14,6 @@ from millstream.graph.expressions.refusal import Site, shortened
 
 _BASE: Any = Spark.generator_class
 _FOREIGN: tuple[tuple[tuple[type[exp.Expr], ...], str, str], ...] = (
-    ((exp.Query,), "a subquery inside an expression", "join the streams with job.sql(...)"),
     ((exp.Window,), "OVER", "use GROUP BY window(ts, '10 seconds'), .process(...), or ROW_NUMBER() with WHERE rn <= N"),
     ((exp.Filter, exp.IgnoreNulls, exp.Distinct), "an aggregate's option", "write it behind an aggregate"),
     ((exp.Star,), "*", "name the columns"),
@@ -58,6 +57,7 @@ def text_of(node: exp.Expr, place: Place) -> str:
     Raises:
         InvalidStep: it holds something that has no place in an expression.
     """
+    refuse_queries(node, place)
     for inner in node.walk():
         for kinds, words, hint in _FOREIGN:
             if isinstance(inner, kinds):
@@ -68,6 +68,14 @@ def text_of(node: exp.Expr, place: Place) -> str:
         problem = f"{shortened(text)!r} cannot be taken out of the statement unchanged"
         raise place.refuse(WRITING, problem, at=node, hint="compute it in with_columns(...) before")
     return text
+
+
+def refuse_queries(node: exp.Expr, place: Place) -> None:
+    """Statements stand in FROM only; the columns of one elsewhere would be taken for those around it."""
+    inner = node.find(exp.Query)
+    if inner is not None:
+        hint = "join the streams with job.sql(...)"
+        raise place.refuse(CLAUSE, "a subquery inside an expression is not offered", at=inner, hint=hint)
 
 
 def _without_raw(node: exp.Expr) -> exp.Expr:
