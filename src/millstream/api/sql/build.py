@@ -83,7 +83,9 @@ def query(building: Building, tree: exp.Expr, names: Names) -> Relation:
         return query(building, tree.this, names)
     if isinstance(tree, exp.Union):
         return _united(building, tree, names)
-    assert isinstance(tree, exp.Select), "other queries are refused when they are read"
+    if not isinstance(tree, exp.Select):
+        hint = "write a name, or (SELECT ...) name"
+        raise building.place.refuse(TABLE, "brackets hold a SELECT", at=tree, found=tree.sql("spark"), hint=hint)
     return _selected(building, tree, names)
 
 

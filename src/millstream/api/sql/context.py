@@ -94,7 +94,7 @@ class Building:
         """Rows that later rows replace must not be counted or joined: each would be taken twice."""
         if relation.is_updating:
             problem = f"{what} over rows that later rows replace"
-            hint = "pass emit='end', or group by a window inside"
+            hint = "pass emit='end', or group by a window without allowed_lateness= inside"
             raise self.place.refuse(UPDATES, problem, hint=hint)
 
     def check_used(self, uid: str | None) -> None:

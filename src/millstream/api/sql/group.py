@@ -92,6 +92,9 @@ def _bracketed(node: exp.Expr) -> exp.Expr:
 
 
 def _is_updating(operation: Operation) -> bool:
+    """Running aggregates say a group again, and windows that wait for late rows fire again."""
+    if isinstance(operation, Window):
+        return operation.lateness > 0
     return isinstance(operation, KeyedAggregate) and operation.emit != "end"
 
 

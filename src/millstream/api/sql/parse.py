@@ -12,13 +12,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.api.sql.clauses import check_clauses
 from millstream.api.sql.refusal import CLAUSE, NOT_A_QUERY, Place
-from millstream.errors import InvalidExpression
+from millstream.errors import InvalidExpression, InvalidStep
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site, shortened
 
 WINDOW_TABLES = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 _FUNCTION_WORDS = frozenset({"SESSION", "WINDOW"})
 """Keywords that stand for a function where a bracket follows."""
+_BEGINNINGS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN})
+"""What a query begins with; sqlglot writes a warning about other statements that it does not know."""
 
 
 def _window_table(name: str) -> Callable[[Any], exp.Expr]:
@@ -28,8 +30,8 @@ def _window_table(name: str) -> Callable[[Any], exp.Expr]:
         if not parser._match(TokenType.TABLE):
             parser.raise_error(f"{name} needs TABLE and the name of a stream")
         table = parser._parse_table_parts()
-        if not parser._match(TokenType.PARTITION_BY):
-            parser._match(TokenType.COMMA)
+        if not parser._match(TokenType.PARTITION_BY) and not parser._match(TokenType.COMMA):
+            parser.raise_error(f"{name} needs a comma behind its table")
         return exp.Anonymous(this=name, expressions=[table, *parser._parse_csv(parser._parse_disjunction)])
 
     return parse
@@ -51,12 +53,12 @@ def read_statement(text: str, step: str | None) -> tuple[exp.Expr, Place]:
     Raises:
         InvalidStep: the text does not parse, is not one SELECT, or has a clause that is not offered.
     """
-    if not isinstance(text, str) or not text.strip():
-        hint = "write sql('SELECT ... FROM stream')"
-        raise Place(text=str(text), step=step).refuse(NOT_A_QUERY, "is empty", found=repr(text), hint=hint)
-    place = Place(text=text, step=step)
+    place = Place(text=str(text), step=step)
     try:
-        tokens = _tokens(text, step)
+        tokens = _tokens(text, step) if isinstance(text, str) else []
+        if not tokens:
+            hint = "write sql('SELECT ... FROM stream')"
+            raise place.refuse(NOT_A_QUERY, "is empty", found=repr(text), hint=hint)
         place = Place(text=text, step=step, tokens=tuple(tokens))
         _check_tokens(tokens, place)
         trees = [tree for tree in _Statements(dialect=Spark()).parse(tokens, text) if tree is not None]
@@ -75,7 +77,7 @@ def _tokens(text: str, step: str | None) -> list[Token]:
     tokens = Spark().tokenize(text)
     if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
-    for token, behind in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, behind in zip(tokens, [*tokens[1:], None], strict=False):
         token.comments = []
         is_called = behind is not None and behind.token_type == TokenType.L_PAREN
         if is_called and token.text.upper() in _FUNCTION_WORDS:
@@ -88,6 +90,8 @@ def _tokens(text: str, step: str | None) -> list[Token]:
 
 
 def _check_tokens(tokens: list[Token], place: Place) -> None:
+    if tokens[0].token_type not in _BEGINNINGS:
+        raise _no_query(tokens[0].text, place)
     for token in tokens:
         if token.token_type == TokenType.VAR and token.text.upper() == "MATCH_RECOGNIZE":
             token.token_type = TokenType.MATCH_RECOGNIZE
@@ -109,10 +113,13 @@ def _only(trees: list[Any], place: Place) -> exp.Expr:
     while isinstance(tree, exp.Subquery) and not any(tree.args.get(key) for key in tree.args if key != "this"):
         tree = tree.this
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
-        found = "nothing" if tree is None else reading.node_name(tree)
-        hint = "write SELECT ... FROM stream; sources and sinks are steps of their own"
-        raise place.refuse(NOT_A_QUERY, "is not a SELECT", found=found, hint=hint)
+        raise _no_query("nothing" if tree is None else reading.node_name(tree), place)
     if reading.depth_of(tree) > reading.MAX_DEPTH:
         problem = f"is nested deeper than {reading.MAX_DEPTH} levels"
         raise place.refuse(NOT_A_QUERY, problem, hint="split it into several steps")
     return tree
+
+
+def _no_query(found: str, place: Place) -> InvalidStep:
+    hint = "write SELECT ... FROM stream; sources and sinks are steps of their own"
+    return place.refuse(NOT_A_QUERY, "is not a SELECT", found=found, hint=hint)

@@ -12,7 +12,9 @@ BOTH = "FROM stream a JOIN other b ON a.x = b.id"
 LEFT_WINDOW = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND) a"
 CASES = [
     ("STEP-140", "", "empty", "SELECT"),
-    ("STEP-140", "SELEC a FROM stream", "cannot be read", "correct"),
+    ("STEP-140", " -- nothing", "empty", "SELECT"),
+    ("STEP-140", "SELEC a FROM stream", "not a SELECT", "SELECT"),
+    ("STEP-140", "SELECT a FRM stream", "cannot be read", "correct"),
     ("STEP-140", "SELECT user FROM stream; SELECT x FROM stream", "several statements (line 1, column 24)", "one sql"),
     ("STEP-140", "DELETE FROM stream", "not a SELECT", "SELECT"),
     ("STEP-140", "CREATE TABLE a (b int)", "not a SELECT", "SELECT"),
@@ -61,6 +63,7 @@ CASES = [
     ("STEP-141", "SELECT b.id FROM stream a NATURAL JOIN other b", "JOIN", "ON"),
     ("STEP-142", "SELECT 1 AS a", "reads nothing", "FROM"),
     ("STEP-142", "SELECT user FROM streem", "unknown table 'streem' (line 1, column 18)", "streem="),
+    ("STEP-142", "SELECT 1 AS a FROM (stream)", "brackets hold a SELECT", "(SELECT"),
     ("STEP-142", "SELECT COUNT(*) AS n FROM range(10)", "FROM takes", ""),
     ("STEP-142", "SELECT stream.x FROM stream JOIN stream ON stream.x = stream.x", "same name", "AS"),
     ("STEP-142", f"SELECT a.x {BOTH} JOIN other c ON a.x = c.id", "more than two", "step before"),
