@@ -32,7 +32,18 @@ CLASSES = [
     ms.Context,
 ]
 INTERNAL = {
-    ms.Job: {"add", "connected", "add_dead_letter", "add_sink", "from_model", "keyed_stream", "model", "stream"},
+    ms.Job: {
+        "add",
+        "all_or_nothing",
+        "connected",
+        "add_dead_letter",
+        "add_sink",
+        "free_id",
+        "from_model",
+        "keyed_stream",
+        "model",
+    }
+    | {"node", "stream"},
     ms.DataStream: {"as_input"},
     ms.KeyedStream: {"as_input", "label", "pair", "then"},
 }

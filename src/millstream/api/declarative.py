@@ -211,6 +211,21 @@ def _pattern(loader: _Loader, item: Item) -> DataStream:
     return pattern_item.closed(keyed.pattern(pattern_item.pattern(item), order_by=pattern_item.order_by(item)), item)
 
 
+def _sql(loader: _Loader, item: Item) -> DataStream:
+    """`FROM stream` is the input; with `streams: {name: step}` others are read, and it only if it is named there."""
+    given = item.given("emit", "allowed_lateness", "id", "uid")
+    if "streams" not in item.options:
+        made = loader.input(item).sql(item.text(), **given)
+    else:
+        refuse_together(item, ("input", "rebalance"), "with streams:")
+        written = mapping(item.options["streams"], "streams:", "{name: step}")
+        streams = {name: loader.named(step) for name, step in written.items()}
+        made = loader.job.sql(item.text(), **given, **without(streams, (*_SQL, "text"), "streams:"))
+    if "id" in item.options:
+        loader.streams[item.options["id"]] = made
+    return made
+
+
 _Pairing = Callable[[DataStream, DataStream, Item], DataStream]
 _Single = Callable[[DataStream, Item], DataStream]
 
@@ -226,6 +241,8 @@ def _single(build: _Single) -> Callable[[_Loader, Item], DataStream]:
 
 _ANY = ("id", "input", "rebalance")
 _KEYED = ("id", "uid", "input", "key_by", *window_item.OPTIONS)
+_SQL = ("id", "uid", "emit", "allowed_lateness")
+_KEYED = ("id", "uid", "input", "key_by", "window", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
     "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
     "event_time": (_event_time, (*_ANY, "uid", *watermark_item.OPTIONS)),
@@ -247,6 +264,7 @@ _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str,
     "deduplicate": (_single(join_item.deduplicate), join_item.OPTIONS["deduplicate"]),
     "top_n": (_single(join_item.top_n), join_item.OPTIONS["top_n"]),
     "async_map": (_single(join_item.async_map), join_item.OPTIONS["async_map"]),
+    "sql": (_sql, (*_ANY, *_SQL, "streams")),
     "sink": (_sink, ("input", "rebalance", "to", "uid")),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import contextlib
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
 from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
-from millstream.graph.step import DEAD, Operation, Sink, Source, Step, StepInput, step_uid
+from millstream.graph.step import DEAD, Emit, Operation, Sink, Source, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
@@ -113,10 +114,62 @@ class Job:
         """Two inputs of one function; used by the streams."""
         return ConnectedStreams(self, left, right)
 
+    def sql(
+        self,
+        text: str,
+        *,
+        emit: Emit | None = None,
+        allowed_lateness: DurationLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+        **streams: DataStream,
+    ) -> DataStream:
+        """A SELECT over streams by name, as in `job.sql("SELECT ... FROM orders", orders=orders)`.
+
+        Args:
+            text: one statement in Spark's dialect; it becomes ordinary steps.
+            emit: when running aggregates, DISTINCT and rankings say their rows: `epoch`, `row` or `end`.
+            allowed_lateness: how long windows stay after their end to take late rows.
+            id: names the state; steps beside it are called `<id>.where`, `<id>.select`, ...
+            uid: names the state, if the statement was called otherwise when it was written.
+            streams: what FROM and JOIN name.
+        """
+        from millstream.api.sql.build import sql_stream
+
+        return sql_stream(self, text, streams, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
+
+    def node(self, step: StepId) -> StreamNode:
+        """A step with everything known about it."""
+        return self._nodes[step]
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Steps that belong together: if one of them is refused, none stays."""
+        steps, nodes = dict(self._steps), dict(self._nodes)
+        try:
+            yield
+        except BaseException:
+            self._steps, self._nodes = steps, nodes
+            raise
+
+    def free_id(self, wanted: str) -> str:
+        """An id that no step bears, nor stands before a dot in one."""
+        taken = {name for step in self._steps.values() for name in (step.id, step.uid)}
+        unique, number = wanted, 2
+        while any(name == unique or name.startswith(f"{unique}.") for name in taken):
+            unique, number = f"{wanted}-{number}", number + 1
+        return unique
+
     def add(
-        self, operation: Operation, inputs: Sequence[StepInput], *, given_id: str | None, uid: str | None = None
+        self,
+        operation: Operation,
+        inputs: Sequence[StepInput],
+        *,
+        given_id: str | None,
+        uid: str | None = None,
+        is_derived: bool = False,
     ) -> StreamNode:
-        """Check a step and append it; used by the streams."""
+        """Check a step and append it; used by the streams. `is_derived` says that nobody chose the id that is given."""
         identifier = step_id(given_id) if given_id is not None else self._derived_id(operation, inputs)
         if identifier in self._steps:
             raise duplicate_id(identifier)
@@ -134,7 +187,7 @@ class Job:
             id=identifier,
             operation=operation,
             inputs=tuple(inputs),
-            has_given_id=given_id is not None,
+            has_given_id=given_id is not None and not is_derived,
             given_uid=None if own == identifier else own,
         )
         node = resolve(step, self._nodes)

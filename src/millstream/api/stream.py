@@ -17,6 +17,7 @@ from millstream.graph.step import (
     DEAD,
     LATE,
     MAIN,
+    Emit,
     Filter,
     MapBatches,
     Operation,
@@ -245,6 +246,18 @@ class DataStream:
                 )
         inputs = [stream.as_input() for stream in (self, *others)]
         return self._job.stream(self._job.add(Union(), inputs, given_id=id))
+
+    def sql(
+        self,
+        text: str,
+        *,
+        emit: Emit | None = None,
+        allowed_lateness: DurationLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A SELECT over this stream, which is called `stream`; the options are those of `Job.sql`."""
+        return self._job.sql(text, stream=self, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
 
     def rebalance(self) -> DataStream:
         """Spread the rows evenly over all subtasks before the next step."""

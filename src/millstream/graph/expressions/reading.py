@@ -30,7 +30,7 @@ _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET}
 
 
-class _NamedFunctions(_BASE):  # type: ignore[misc]
+class NamedFunctions(_BASE):  # type: ignore[misc]
     """Spark's grammar without sqlglot's own functions: each call stays `Anonymous`, so that our table decides."""
 
     FUNCTIONS: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def read(site: Site) -> exp.Expr:
         problem = f"is longer than {MAX_LENGTH} characters"
         raise site.refuse(LIMIT, problem, found=len(site.text), hint="split it into several steps")
     tree = _parsed(site)
-    if _depth(tree) > MAX_DEPTH:
+    if depth_of(tree) > MAX_DEPTH:
         raise site.refuse(LIMIT, f"is nested deeper than {MAX_DEPTH} levels", hint="split it into several steps")
     return tree
 
@@ -55,12 +55,12 @@ def read(site: Site) -> exp.Expr:
 def _parsed(site: Site) -> exp.Expr:
     dialect = Spark()
     try:
-        tokens = _with_suffixes(_checked(dialect.tokenize(site.text), site))
-        parser: Parser = _NamedFunctions(dialect=dialect)
+        tokens = with_suffixes(checked_tokens(dialect.tokenize(site.text), site))
+        parser: Parser = NamedFunctions(dialect=dialect)
         trees = [tree for tree in parser.parse(tokens, site.text) if tree is not None]
     except SqlglotError as problem:
         raise site.refuse(
-            PARSE, "cannot be read as Spark SQL", found=_headline(problem), hint="correct the text"
+            PARSE, "cannot be read as Spark SQL", found=headline(problem), hint="correct the text"
         ) from None
     except RecursionError:
         raise site.refuse(LIMIT, "is nested too deeply to be read", hint="split it into several steps") from None
@@ -71,7 +71,8 @@ def _parsed(site: Site) -> exp.Expr:
     return tree
 
 
-def _checked(tokens: list[Token], site: Site) -> list[Token]:
+def checked_tokens(tokens: list[Token], site: Site) -> list[Token]:
+    """Tokens within the limits, none of them refused, with the values of string literals as Spark reads them."""
     depth, before = 0, None
     for token in tokens:
         if token.token_type in _REFUSED_TOKENS:
@@ -94,7 +95,7 @@ def _checked(tokens: list[Token], site: Site) -> list[Token]:
     return tokens
 
 
-def _with_suffixes(tokens: list[Token]) -> list[Token]:
+def with_suffixes(tokens: list[Token]) -> list[Token]:
     """Keep `2L` one literal: sqlglot's tokens say `2::BIGINT`, but Spark types a literal otherwise than a cast."""
     kept: list[Token] = []
     for token in tokens:
@@ -122,11 +123,13 @@ def _escape(match: re.Match[str]) -> str:
     return _ESCAPES.get(body, body)
 
 
-def _headline(problem: SqlglotError) -> str:
+def headline(problem: SqlglotError) -> str:
+    """The first line of what sqlglot complains about."""
     return re.sub(r"\x1b\[\d+m", "", str(problem)).split("\n")[0]
 
 
-def _depth(tree: exp.Expr) -> int:
+def depth_of(tree: exp.Expr) -> int:
+    """How deeply a tree is nested; above the limit, how far it was followed."""
     depth, level = 0, [tree]
     while level and depth <= MAX_DEPTH:
         depth += 1

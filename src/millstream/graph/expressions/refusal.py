@@ -27,12 +27,13 @@ class Site:
 
     text: str
     step: str | None
+    what: str = "expression"
 
     def refuse(
         self, code: str, problem: str, *, found: object = None, known: object = None, hint: str | None = None
     ) -> InvalidExpression:
         """The error to raise; the message always carries the expression."""
-        msg = f"expression {shortened(self.text)!r}: {problem}"
+        msg = f"{self.what} {shortened(self.text)!r}: {problem}"
         return InvalidExpression(msg, code=code, step=self.step, found=found, known=known, hint=hint)
 
 

@@ -1,0 +1,1 @@
+"""SQL statements as steps: text is parsed, checked clause by clause, and turned into calls on streams."""

@@ -1,0 +1,134 @@
+"""Rankings: `ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn` in FROM, with `WHERE rn <= N` around it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from millstream.api.sql.context import Building, Names
+from millstream.api.sql.group import free_name
+from millstream.api.sql.items import Item, columns_of, items_of
+from millstream.api.sql.refusal import RANK, Place
+from millstream.api.sql.scope import Relation, relation_of, resolved
+from millstream.api.sql.shapes import Ranking
+from millstream.api.sql.writing import column, text_of
+from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.step import Select, WithColumns
+
+_SHAPE = (
+    "SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM stream) WHERE rn <= 3"
+)
+_FLIPPED = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.EQ: exp.EQ}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """Columns to add before the step, those it is keyed by, and its order as text."""
+
+    computed: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
+    by: str
+
+
+def ranked(
+    building: Building, shape: Ranking, relation: Relation, conditions: list[exp.Expr], names: Names
+) -> tuple[Relation, list[exp.Expr]]:
+    """The ranked rows under the names of the inner SELECT, and the conditions beside the bound of the rank."""
+    place = building.place
+    function = _checked(shape, place)
+    building.require_final(relation, "a ranking")
+    most, left = _bound(shape, conditions, place)
+    order = _order(shape, relation, place)
+    items = _items(shape, relation, place)
+    stream = relation.stream
+    if order.computed:
+        adding = WithColumns(columns=order.computed)
+        stream = building.step(adding, (stream.as_input(),), names.child("keys"), state=False)
+    emit, rank = building.rank_emit(), str(shape.rank)
+    operation: TopN | Deduplicate = Deduplicate(keep="first", by=order.by, emit=emit)
+    if most > 1 or function == "RANK":
+        operation = TopN(n=most, by=order.by, rank=rank, ties=function == "RANK", emit=emit)
+    made = building.step(operation, (stream.key_by(*order.keys).as_input(),), names, state=True)
+    number = column(rank) if isinstance(operation, TopN) else exp.Literal.number("1L")
+    columns = columns_of([Item(name=i.name, node=number if i.name == rank else i.node) for i in items], place)
+    stream = made
+    if list(columns) != [(name, text_of(column(name), place)) for name in made.schema.names]:
+        stream = building.step(Select(columns=columns), (made.as_input(),), names.child("ranked"), state=False)
+    return relation_of(stream, shape.table, stateful=made, is_updating=emit != "end"), left
+
+
+def _checked(shape: Ranking, place: Place) -> str:
+    """The function that ranks; anything else in the inner SELECT has a step of its own."""
+    call = shape.over.this
+    function = str(call.this).upper() if isinstance(call, exp.Anonymous) and not call.expressions else ""
+    if function not in {"ROW_NUMBER", "RANK"}:
+        hint = "use GROUP BY window(ts, '10 seconds') or .process(...); ROW_NUMBER() and RANK() make a ranking"
+        raise place.refuse(RANK, "OVER is offered for rankings only", at=shape.over, known=_SHAPE, hint=hint)
+    others = [clause for clause in ("group", "having", "distinct") if shape.inner.args.get(clause)]
+    windows = [node for node in shape.inner.find_all(exp.Window) if node.parent_select is shape.inner]
+    if others or len(windows) > 1 or shape.rank is None or shape.over.args.get("order") is None:
+        found = ", ".join(others) or "more than one OVER" if others or len(windows) > 1 else "no name, or no ORDER BY"
+        raise place.refuse(RANK, "is not a ranking", at=shape.over, found=found, known=_SHAPE)
+    return function
+
+
+def _items(shape: Ranking, relation: Relation, place: Place) -> list[Item]:
+    """The SELECT list of the inner statement, with the rank where it stands."""
+    inner = shape.inner.copy()
+    placed = [
+        exp.Alias(this=exp.Literal.number(0), alias=exp.to_identifier(shape.rank, quoted=True))
+        if isinstance(node, exp.Alias) and isinstance(node.this, exp.Window)
+        else node
+        for node in inner.expressions
+    ]
+    inner.set("expressions", placed)
+    return items_of(inner, relation, place)
+
+
+def _bound(shape: Ranking, conditions: list[exp.Expr], place: Place) -> tuple[int, list[exp.Expr]]:
+    """How many ranks stay: from `rn <= 3`, `rn < 4`, `rn = 1` or the same turned round."""
+    bounds = [(node, most) for node in conditions if (most := _most(node, str(shape.rank))) is not None]
+    if len(bounds) != 1:
+        problem = f"a ranking needs one condition such as {shape.rank} <= 3"
+        found = f"{len(bounds)} of them"
+        raise place.refuse(RANK, problem, at=shape.over, found=found, known=_SHAPE)
+    return bounds[0][1], [node for node in conditions if node is not bounds[0][0]]
+
+
+def _most(node: exp.Expr, rank: str) -> int | None:
+    kind, left, right = type(node), node.args.get("this"), node.args.get("expression")
+    if isinstance(left, exp.Literal) and kind in _FLIPPED:
+        kind, left, right = _FLIPPED[kind], right, left
+    is_rank = isinstance(left, exp.Column) and left.name.lower() == rank.lower()
+    if not is_rank or not isinstance(right, exp.Literal) or not str(right.this).isdigit():
+        return None
+    number = int(right.this) - (kind is exp.LT)
+    is_bound = kind in {exp.LTE, exp.LT} or (kind is exp.EQ and number == 1)
+    return number if is_bound and number >= 1 else None
+
+
+def _order(shape: Ranking, relation: Relation, place: Place) -> _Order:
+    computed: list[tuple[str, str]] = []
+    taken = {*relation.stream.schema.names, str(shape.rank)}
+
+    def name_of(node: exp.Expr, kind: str) -> str:
+        found = resolved(node, relation, place)
+        if isinstance(found, exp.Column) and len(found.parts) == 1:
+            return found.name
+        name = free_name(kind, taken)
+        taken.add(name)
+        computed.append((name, text_of(found, place)))
+        return name
+
+    keys = [name_of(node, "key") for node in shape.over.args.get("partition_by") or ()]
+    if not keys:
+        keys.append(name_of(exp.Literal.number(1), "all_rows"))
+    by = []
+    for ordered in shape.over.args["order"].expressions:
+        is_down = bool(ordered.args.get("desc"))
+        if bool(ordered.args.get("nulls_first")) == is_down:
+            hint = "leave NULLS FIRST and NULLS LAST out: null is the smallest value, as in Spark"
+            raise place.refuse(RANK, "the place of nulls is fixed", at=ordered, hint=hint)
+        by.append(f"`{name_of(ordered.this, 'order')}` {'desc' if is_down else 'asc'}")
+    return _Order(computed=tuple(computed), keys=tuple(keys), by=", ".join(by))

@@ -1,0 +1,81 @@
+"""What FROM and WHERE give: a stream by name, a window table, a statement in brackets, a join, or a ranking."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from millstream.api.sql.aggregates import first_call
+from millstream.api.sql.context import Building, Names
+from millstream.api.sql.join import joined
+from millstream.api.sql.rank import ranked
+from millstream.api.sql.refusal import GROUPING, TABLE, WINDOW
+from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, relation_of, resolved, uses
+from millstream.api.sql.shapes import ranking_of, window_call
+from millstream.api.sql.windows import windowed_table
+from millstream.api.sql.writing import all_of, conjuncts, text_of
+from millstream.graph.step import Filter
+
+
+def read_from(
+    building: Building, select: exp.Select, names: Names, roles: dict[str, Names]
+) -> tuple[Relation, list[exp.Expr]]:
+    """What a SELECT reads, and the conditions of WHERE that are left."""
+    place = building.place
+    source, where = select.args.get("from_"), select.args.get("where")
+    conditions = [] if where is None else conjuncts(where.this)
+    if source is None:
+        raise place.refuse(TABLE, "reads nothing", hint=f"add FROM {next(iter(building.streams))}")
+    shape = ranking_of(select)
+    if shape is not None:
+        inner, left = read_from(building, shape.inner, names.child("from"), {"join": names.child("from.join")})
+        inner = filtered(building, inner, left, names.child("from.where"))
+        return ranked(building, shape, inner, conditions, roles["rank"])
+    relation = _table(building, source.this, names)
+    joins = select.args.get("joins") or []
+    if len(joins) > 1:
+        hint = "join two of them in FROM (SELECT ...), or in a sql step before"
+        raise place.refuse(TABLE, "joins more than two streams", at=joins[1], hint=hint)
+    for join in joins:
+        other = _table(building, join.this, names)
+        return joined(building, join, (relation, other), conditions, roles["join"])
+    return relation, conditions
+
+
+def _table(building: Building, node: exp.Expr, names: Names) -> Relation:
+    """One thing that FROM or JOIN names."""
+    alias = node.alias
+    call = window_call(node)
+    if call is not None:
+        named = call.expressions[0]
+        stream = building.stream_named(named.name, named)
+        return windowed_table(call, relation_of(stream, alias or named.name), building.place)
+    if isinstance(node, exp.Subquery):
+        from millstream.api.sql.build import query
+
+        made = query(building, node.this, names.child(alias or "from"))
+        return dataclasses.replace(
+            relation_of(made.stream, alias), is_updating=made.is_updating, stateful=made.stateful
+        )
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        return relation_of(building.stream_named(node.name, node), alias or node.name)
+    problem = "FROM takes streams, window tables and SELECT in brackets"
+    known = "stream, TUMBLE(...), HOP(...), SESSION(...), (SELECT ...)"
+    raise building.place.refuse(TABLE, problem, at=node, found=node.sql("spark"), known=known)
+
+
+def filtered(building: Building, relation: Relation, where: list[exp.Expr], names: Names) -> Relation:
+    """The relation behind the conditions of WHERE."""
+    if not where:
+        return relation
+    place = building.place
+    for node in where:
+        if first_call(node) is not None:
+            raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
+    condition = resolved(all_of(where), relation, place)
+    if relation.window is not None and uses(condition, WINDOW_COLUMNS) is not None:
+        hint = "write the condition in HAVING"
+        raise place.refuse(WINDOW, "WHERE comes before the window", at=where[0], hint=hint)
+    operation = Filter(where=text_of(condition, place))
+    return relation.on(building.step(operation, (relation.stream.as_input(),), names, state=False))
