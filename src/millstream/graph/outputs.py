@@ -190,11 +190,26 @@ def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
     return (), {MAIN: operation.schema or schema, LATE: schema}
 
 
+def check_order(columns: tuple[str, ...], schema: Schema, step: str) -> None:
+    """Columns that order rows of one instant exist and have an order."""
+    for name in columns:
+        field = column_of(name, schema, step)
+        if pa.types.is_nested(field.type):
+            msg = f"column {name!r} has no order"
+            raise InvalidStep(
+                msg,
+                code="STEP-180",
+                step=step,
+                found=field.type_name,
+                known="plain types",
+                hint="order by a field of it",
+            )
+
+
 def _matched(step: Step, operation: Pattern, schema: Schema) -> Resolved:
     """Matches, late rows, and what timed out if anything is made of it."""
     check_conditions(operation.pattern, schema, step=step.id)
-    for column in operation.order_by:
-        column_of(column, schema, step.id)
+    check_order(operation.order_by, schema, step.id)
     keys = Schema(_key_fields(step, schema))
     expressions: list[tuple[str, Expression]] = []
     outputs = {LATE: schema}

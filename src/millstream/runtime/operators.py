@@ -23,7 +23,7 @@ from millstream.runtime.joins.streams import JoinOperator
 from millstream.runtime.joins.temporal import TemporalJoinOperator
 from millstream.runtime.joins.windows import WindowJoinOperator
 from millstream.runtime.keyed import KeyedOperator
-from millstream.runtime.patterns.operator import PatternOperator, pattern_slots
+from millstream.runtime.patterns.operator import PatternOperator, pattern_stores
 from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_columns
@@ -78,6 +78,8 @@ def stores_of(node: StreamNode) -> tuple[Store, ...]:
         return seen_stores(node)
     if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
         return broadcast_stores(node)
+    if isinstance(node.operation, Pattern):
+        return pattern_stores(node)
     assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
     return (Store(uid=node.uid, content=stored_by(node), keys=node.input_schema.select(node.keys)),)
 
@@ -98,8 +100,6 @@ def stored_by(node: StreamNode) -> Stored:
             return window_columns(node, accumulators_of(node))
         case Window():
             return Contents(node).slots
-        case Pattern():
-            return pattern_slots(node)
         case _:
             msg = f"{operation.kind} is not a keyed operation"
             raise AssertionError(msg)
