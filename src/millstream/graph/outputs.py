@@ -21,6 +21,7 @@ from millstream.graph.join import (
 from millstream.graph.match_expression import measures_of
 from millstream.graph.match_source import check_conditions
 from millstream.graph.rank import Deduplicate, TopN, ranked_schema
+from millstream.graph.rules import Patterns, check_updates, rule_matches
 from millstream.graph.step import (
     DEAD,
     LATE,
@@ -100,6 +101,11 @@ def outputs_of(step: Step, schemas: list[Schema]) -> Resolved:  # noqa: PLR0912
             return _windowed(step, operation, schemas[0])
         case Pattern():
             return _matched(step, operation, schemas[0])
+        case Patterns():
+            check_order(operation.order_by, schemas[0], step.id)
+            check_updates(step.inputs[1].partition, schemas[1], step.id)
+            made = rule_matches(Schema(_key_fields(step, schemas[0])), step.id)
+            return (), {MAIN: made, TIMED_OUT: made, LATE: schemas[0], DEAD: DEAD_SCHEMA}
         case Sink():
             return (), {}
 

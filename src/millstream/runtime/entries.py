@@ -127,6 +127,14 @@ class Entries:
             found += [self._entry(encoded, page) for encoded in stored + fresh]
         return found
 
+    def everything(self) -> list[Entry]:
+        """Every entry there is; all pages are read."""
+        found = []
+        for page in sorted({page for page, _ in self._pages} | set(self._live)):
+            keys = dict.fromkeys([*self._load(page).entries, *self._live.get(page, {})])
+            found += [self._entry(encoded, page) for encoded in keys]
+        return found
+
     def _due(self, entry: Entry) -> Due:
         due = entry.due
         if self.event_expiry is None:

@@ -111,7 +111,9 @@ class _Writer:
             lines += self._state(state)
         if not waiting:
             lines.append("    pass")
-        lines += ["   while True:", *self._begin(), "    break", "   runs = kept"]
+        if program.start_mask:
+            lines += ["   while True:", *self._begin(), "    break"]
+        lines += ["   runs = kept"]
         if program.pattern.skip != "no_skip":
             lines += ["   if done and (not runs or runs[0][2][0] >= done[0][0]):"]
             lines += ["    runs, done = release(runs, done, time, found)"]
