@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from millstream.api.process import Context, Row
 from millstream.api.state import MapState, StateCell, states_of
+from millstream.errors import InvalidStep
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import StepInput
 
@@ -95,3 +96,11 @@ class BroadcastStream:
     def as_input(self) -> StepInput:
         """This stream as the input of a step."""
         return StepInput(step=self._source.step, output=self._source.output, partition="broadcast")
+
+
+def updates_input(updates: BroadcastStream, job: Job, step: str | None) -> StepInput:
+    """A broadcast stream that brings patterns, as the input of their step."""
+    if not isinstance(updates, BroadcastStream) or updates.job is not job:
+        msg = "patterns are brought by a broadcast stream of the same job"
+        raise InvalidStep(msg, code="STEP-077", step=step, found=repr(updates), hint="pass rules.broadcast()")
+    return updates.as_input()

@@ -43,7 +43,7 @@ class Document:
 def read_document(source: str | Path) -> Document:
     """Read a file, or text: a `str` with a line break, or one that starts with `{`."""
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
-        return _parsed(source, "text")
+        return parsed_document(source, "text")
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -52,10 +52,11 @@ def read_document(source: str | Path) -> Document:
         raise InvalidPlan(
             msg, code="DECL-001", found=f"{path}: {problem}", hint="name an existing YAML or JSON file"
         ) from None
-    return _parsed(text, path.name)
+    return parsed_document(text, path.name)
 
 
-def _parsed(text: str, name: str) -> Document:
+def parsed_document(text: str, name: str) -> Document:
+    """Read the text of a document: JSON where it starts with `{`, YAML otherwise."""
     if text.lstrip().startswith("{"):
         return _document(_from_json(text, name), name, ())
     content, lines = _from_yaml(text, name)

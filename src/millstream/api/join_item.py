@@ -15,6 +15,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "join": (*_PAIR, "within", "where", "keep", "window", "allowed_lateness"),
     "temporal_join": _PAIR,
     "connect": (*_STEP, "uid", "with", "broadcast", "key_by", "right_key_by", "schema", "outputs", "on_error"),
+    "patterns": (*_STEP, "uid", "key_by", "on_update", "order_by"),
     "lookup": (*_STEP, "match", "how", "schema", "format", "prefix", "refresh"),
     "deduplicate": (*_STEP, "uid", "key_by", "by", "ttl", "emit"),
     "top_n": (*_STEP, "uid", "key_by", "by", "rank", "ties", "emit"),
@@ -57,6 +58,12 @@ def connect(stream: DataStream, other: DataStream, item: Item) -> DataStream:
     given = item.given("schema", "outputs", "id", "uid")
     made: DataStream = connected.process(item.text(), **given, **item.on_error())
     return made
+
+
+def patterns(stream: DataStream, other: DataStream, item: Item) -> DataStream:
+    """`patterns: step of definitions`, all of which reach every subtask."""
+    given = item.given("on_update", "order_by", "id", "uid")
+    return stream.key_by(*keys(item)).patterns(other.broadcast(), **given)
 
 
 def _keyed(stream: DataStream, other: DataStream, item: Item) -> tuple[KeyedStream, KeyedStream]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from millstream.api.broadcast import BroadcastStream
+from millstream.api.broadcast import BroadcastStream, updates_input
 from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import OnErrorLike, policy
 from millstream.api.join import checked_choice, checked_how, join_operation
-from millstream.api.pattern import Pattern, PatternStream
+from millstream.api.pattern import Pattern, PatternStream, ordered
 from millstream.api.process import ProcessFunction
 from millstream.api.signatures import output_schema, side_outputs
 from millstream.api.trigger import Trigger
@@ -20,14 +20,8 @@ from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import function_ref
 from millstream.graph.join import How, TemporalJoin
 from millstream.graph.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
-from millstream.graph.step import (
-    Emit,
-    KeyedAggregate,
-    Operation,
-    Process,
-    Reduce,
-    StepInput,
-)
+from millstream.graph.rules import OnUpdate, Patterns
+from millstream.graph.step import Emit, KeyedAggregate, Operation, Process, Reduce, StepInput
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.trigger import TriggerSpec
 from millstream.graph.window import WindowSpec
@@ -279,8 +273,34 @@ class KeyedStream:
         if not isinstance(pattern, Pattern):
             msg = "not a pattern"
             raise InvalidStep(msg, code="STEP-107", found=repr(pattern), hint="pass ms.pattern.begin('a')")
-        columns = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-        return PatternStream(self, pattern.spec, columns)
+        return PatternStream(self, pattern.spec, ordered(order_by))
+
+    def patterns(
+        self,
+        updates: BroadcastStream,
+        *,
+        on_update: OnUpdate = "restart",
+        order_by: str | Sequence[str] = (),
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Look for all patterns that a broadcast stream brings, replaces and takes away while the job runs.
+
+        A row of `updates` has the columns `rule string` and `pattern string`, a definition in the form of job files, and may
+        have `version long` and `deleted boolean`. A match gives `rule`, `version`, the key columns, and `match`, the measures
+        of the definition as JSON. A definition that is not usable goes to the output `dead`.
+
+        Args:
+            updates: `rules.broadcast()`.
+            on_update: what becomes of the partial matches of a pattern that is replaced: `restart` drops them, `keep` lets
+                them run out, which needs `within`.
+            order_by: columns that order rows of one instant; without them such rows stay in the order they came.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        inputs = (self.as_input(), updates_input(updates, self._job, id))
+        operation = Patterns(on_update=on_update, order_by=ordered(order_by))
+        return self._job.stream(self._job.add(operation, inputs, given_id=id, uid=uid))
 
     def then(self, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a keyed step."""

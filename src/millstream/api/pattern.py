@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.signatures import output_schema
@@ -255,6 +255,11 @@ class PatternStream:
             order_by=self._order,
         )
         return self._stream.then(operation, id, uid)
+
+
+def ordered(columns: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns that order rows of one instant."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _typed(

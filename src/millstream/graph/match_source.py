@@ -7,6 +7,7 @@ with null is neither true nor false, as in SQL.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from millstream.model.schema import Schema
 
 KNOWN = "comparisons, + - *, / of doubles, AND, OR, NOT, IS NULL, BETWEEN, abs, coalesce"
 _COMPARED = {"EQ": "==", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_PLAIN = re.compile(r"(constants|row)\[(\d+)\]")
 _COUNTED = {"Add": "+", "Sub": "-", "Mul": "*"}
 
 
@@ -140,17 +142,27 @@ class _Writer:
 
     def _strict(self, symbol: str, left: Any, right: Any) -> str:
         """Null when either side is null. A decimal beside a double is widened to it, as in Spark."""
-        one, other = self._variable(), self._variable()
-        first, second = f"{one}", f"{other}"
         kinds = self._type(left), self._type(right)
         if any(map(pa.types.is_temporal, kinds)) and (kinds[0] != kinds[1] or symbol in _COUNTED.values()):
             found = f"{kinds[0]} {symbol} {kinds[1]}"
             raise self._refused(found)
+        (one, *first), (other, *second) = (self._operand(side) for side in (left, right))
         if any(map(pa.types.is_floating, kinds)):
-            first = f"float({one})" if pa.types.is_decimal(kinds[0]) else first
-            second = f"float({other})" if pa.types.is_decimal(kinds[1]) else second
-        tests = f"({one} := {self.write(left)}) is None or ({other} := {self.write(right)}) is None"
-        return f"(None if {tests} else {first} {symbol} {second})"
+            one = f"float({one})" if pa.types.is_decimal(kinds[0]) else one
+            other = f"float({other})" if pa.types.is_decimal(kinds[1]) else other
+        tests = [*first, *second]
+        return f"(None if {' or '.join(tests)} else {one} {symbol} {other})" if tests else f"({one} {symbol} {other})"
+
+    def _operand(self, node: Any) -> list[str]:
+        """The source of an operand, and a test for null where it may be that."""
+        text = self.write(node)
+        if found := _PLAIN.fullmatch(text):
+            place = int(found.group(2))
+            is_sure = found.group(1) == "constants" and self.constants[place] is not None
+            if is_sure or (found.group(1) == "row" and not self._rows[self._rows.names[place]].nullable):
+                return [text]
+        name = self._variable()
+        return [name, f"({name} := {text}) is None"]
 
     def _joined(self, left: Any, right: Any, *, decided: bool) -> str:
         return self._both(self.write(left), self.write(right), decided=decided)

@@ -21,6 +21,7 @@ from millstream.graph.join import (
 from millstream.graph.match_expression import measures_of
 from millstream.graph.match_source import check_conditions
 from millstream.graph.rank import Deduplicate, TopN, ranked_schema
+from millstream.graph.rules import Patterns, check_updates, rule_matches
 from millstream.graph.step import (
     DEAD,
     LATE,
@@ -101,6 +102,11 @@ def outputs_of(step: Step, schemas: list[Schema]) -> Resolved:  # noqa: PLR0912
             return _windowed(step, operation, schemas[0])
         case Pattern():
             return _matched(step, operation, schemas[0])
+        case Patterns():
+            check_order(operation.order_by, schemas[0], step.id)
+            check_updates(step.inputs[1].partition, schemas[1], step.id)
+            made = rule_matches(Schema(_key_fields(step, schemas[0])), step.id)
+            return (), {MAIN: made, TIMED_OUT: made, LATE: schemas[0], DEAD: DEAD_SCHEMA}
         case Sink():
             return (), {}
 
@@ -198,11 +204,26 @@ def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
     return (), {MAIN: operation.schema or schema, **late, **dict(operation.outputs)}
 
 
+def check_order(columns: tuple[str, ...], schema: Schema, step: str) -> None:
+    """Columns that order rows of one instant exist and have an order."""
+    for name in columns:
+        field = column_of(name, schema, step)
+        if pa.types.is_nested(field.type):
+            msg = f"column {name!r} has no order"
+            raise InvalidStep(
+                msg,
+                code="STEP-180",
+                step=step,
+                found=field.type_name,
+                known="plain types",
+                hint="order by a field of it",
+            )
+
+
 def _matched(step: Step, operation: Pattern, schema: Schema) -> Resolved:
     """Matches, late rows, and what timed out if anything is made of it."""
     check_conditions(operation.pattern, schema, step=step.id)
-    for column in operation.order_by:
-        column_of(column, schema, step.id)
+    check_order(operation.order_by, schema, step.id)
     keys = Schema(_key_fields(step, schema))
     expressions: list[tuple[str, Expression]] = []
     outputs = {LATE: schema}

@@ -13,6 +13,7 @@ from millstream.graph.function import FunctionRef
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex
 from millstream.graph.join import Join, JoinOperation, TemporalJoin, WindowJoin
 from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import (
     KEYED,
@@ -79,6 +80,8 @@ def operation_text(operation: Operation) -> str:  # noqa: PLR0912
             return _closing(operation)
         case Pattern():
             return _matches(operation)
+        case Patterns():
+            return f"every pattern that was brought; {operation.on_update} on update"
         case _:
             assert_never(operation)
 

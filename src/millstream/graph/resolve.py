@@ -12,6 +12,7 @@ from millstream.graph.join import (
 )
 from millstream.graph.model import StreamModel
 from millstream.graph.outputs import column_of, outputs_of
+from millstream.graph.rules import Patterns
 from millstream.graph.step import (
     TWO_INPUTS,
     CoProcess,
@@ -47,7 +48,9 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     if isinstance(step.operation, EventTime) and step.operation.align is not None:
         _check_aligned(step, before)
     expressions, outputs = outputs_of(step, schemas)
-    upstream = {time for edge in step.inputs for time in before[edge.step].event_time}
+    # Rows that bring patterns have no time: they must not hold back the watermark of the others.
+    timed = step.inputs[:1] if isinstance(step.operation, Patterns) else step.inputs
+    upstream = {time for edge in timed for time in before[edge.step].event_time}
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
     if isinstance(step.operation, Window) and needs_times(step.operation) and not event_time:
         msg = "windows need event time"

@@ -13,6 +13,7 @@ from millstream.graph.function import FunctionRef
 from millstream.graph.join import JOINS, JoinOperation
 from millstream.graph.pattern import PatternSpec
 from millstream.graph.rank import RANKS, Deduplicate, TopN
+from millstream.graph.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.trigger import TriggerSpec
 from millstream.graph.watermark import EventTime
@@ -280,11 +281,12 @@ Operation = (
     | AsyncMap
     | Window
     | Pattern
+    | Patterns
     | Sink
 )
-TWO_INPUTS = (CoProcess, *JOINS)
+TWO_INPUTS = (CoProcess, *JOINS, Patterns)
 """Operations that take a left and a right input."""
-KEYED = (KeyedAggregate, Reduce, Process, CoProcess, *JOINS, *RANKS, Window, Pattern)
+KEYED = (KeyedAggregate, Reduce, Process, CoProcess, *JOINS, *RANKS, Window, Pattern, Patterns)
 """Operations that hold state per key and therefore need a hash edge."""
 
 

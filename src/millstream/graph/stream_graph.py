@@ -11,6 +11,7 @@ from millstream.graph.join import (
 )
 from millstream.graph.model import Requirements
 from millstream.graph.rank import RANKS
+from millstream.graph.rules import Patterns
 from millstream.graph.step import (
     MAIN,
     CoProcess,
@@ -52,6 +53,7 @@ RUNS_AS: dict[type[Operation], str] = {
     AsyncMap: "python",
     Window: "keyed",
     Pattern: "keyed",
+    Patterns: "keyed",
     Sink: "sink",
 }
 

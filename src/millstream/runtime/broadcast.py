@@ -22,9 +22,9 @@ from millstream.runtime.pages import Due, PageId, StepPages
 from millstream.runtime.process import Calls
 from millstream.runtime.stored import Store, slots_of, stored_types
 
-_SCOPE = Schema((Field("scope", pa.string(), nullable=False),))
-_ALL = ("all",)
-_PAGE = PageId(0, 0)
+SCOPE = Schema((Field("scope", pa.string(), nullable=False),))
+ALL_KEYS = ("all",)
+SHARED_PAGE = PageId(0, 0)
 
 
 def broadcast_stores(node: StreamNode) -> tuple[Store, ...]:
@@ -33,7 +33,7 @@ def broadcast_stores(node: StreamNode) -> tuple[Store, ...]:
     assert isinstance(operation, CoProcess)
     assert node.input_schema is not None
     keyed = Store(uid=node.uid, content=slots_of(operation.states), keys=node.input_schema.select(node.keys))
-    shared = Store(uid=broadcast_uid(node), content=slots_of(operation.broadcast), keys=_SCOPE, is_broadcast=True)
+    shared = Store(uid=broadcast_uid(node), content=slots_of(operation.broadcast), keys=SCOPE, is_broadcast=True)
     return (*((keyed,) if node.keys else ()), *((shared,) if operation.broadcast else ()))
 
 
@@ -56,8 +56,8 @@ class BroadcastOperator:
         """In each phase the broadcast rows come first; timers that are due run between the phases."""
         keyed = self._entries(turn, self._node.uid, self._keys, stored_types(slots_of(self._operation.states)))
         types = stored_types(slots_of(self._operation.broadcast))
-        shared = self._entries(turn, broadcast_uid(self._node), _SCOPE, types)
-        calls = _BroadcastCalls(self._node, self._operation, turn, keyed, shared.entry(_ALL, _PAGE))
+        shared = self._entries(turn, broadcast_uid(self._node), SCOPE, types)
+        calls = _BroadcastCalls(self._node, self._operation, turn, keyed, shared.entry(ALL_KEYS, SHARED_PAGE))
         calls.broadcast(turn.other_before, turn.times.before)
         calls.main(turn.before, turn.times.before)
         calls.advance(turn.times)
@@ -126,7 +126,7 @@ class _BroadcastCalls(Calls):
 
 
 def _without_key(states: tuple[Any, ...]) -> Entry:
-    return Entry((), _PAGE, [None] * len(states), set(), set())
+    return Entry((), SHARED_PAGE, [None] * len(states), set(), set())
 
 
 class _Nowhere(RowOutput):

@@ -53,6 +53,16 @@ def batch_to_rows(batch: pa.RecordBatch | pa.Table) -> list[Row]:
     return _rows_builder(tuple(batch.schema.names))([_values(column) for column in batch.columns])
 
 
+def batch_to_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Rows as tuples of the same values as in `batch_to_rows`."""
+    return list(zip(*[_values(column) for column in batch.columns], strict=True))
+
+
+def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values that came from a column of this type as such a column again."""
+    return _converted(list(values), kind)
+
+
 def rows_to_batch(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.RecordBatch:
     """A batch of the rows; a missing field is null.
 

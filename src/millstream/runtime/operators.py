@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from millstream.graph.join import JOINS, Join, TemporalJoin, WindowJoin
 from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rules import Patterns
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.aggregates import AggregateOperator, accumulators_of, aggregate_columns
@@ -23,7 +24,8 @@ from millstream.runtime.joins.streams import JoinOperator
 from millstream.runtime.joins.temporal import TemporalJoinOperator
 from millstream.runtime.joins.windows import WindowJoinOperator
 from millstream.runtime.keyed import KeyedOperator
-from millstream.runtime.patterns.operator import PatternOperator, pattern_slots
+from millstream.runtime.patterns.operator import PatternOperator, pattern_stores
+from millstream.runtime.patterns.rules import RulesOperator, rule_stores
 from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_columns
@@ -69,6 +71,8 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return RowWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Pattern():
             return PatternOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Patterns():
+            return RulesOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case _:
             msg = f"{operation.kind} is not a keyed operation"
             raise AssertionError(msg)
@@ -82,6 +86,10 @@ def stores_of(node: StreamNode) -> tuple[Store, ...]:
         return seen_stores(node)
     if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
         return broadcast_stores(node)
+    if isinstance(node.operation, Pattern):
+        return pattern_stores(node)
+    if isinstance(node.operation, Patterns):
+        return rule_stores(node)
     assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
     return (Store(uid=node.uid, content=stored_by(node), keys=node.input_schema.select(node.keys)),)
 
@@ -104,8 +112,6 @@ def stored_by(node: StreamNode) -> Stored:
             return triggered_slots(node)
         case Window():
             return Contents(node).slots
-        case Pattern():
-            return pattern_slots(node)
         case _:
             msg = f"{operation.kind} is not a keyed operation"
             raise AssertionError(msg)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.join import Join, WindowJoin
 from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rules import Patterns
 from millstream.graph.step import MAIN, KeyedAggregate, Pattern, Reduce, Window
 from millstream.graph.stored_type import canonical, stored_schema
 from millstream.graph.stream_graph import StreamNode
@@ -119,6 +120,8 @@ def _settings(node: StreamNode, rows: Schema) -> dict[str, Any]:
             return {"row": _ddl(rows)}
         case Pattern():
             return {"row": _ddl(rows), "pattern": operation.pattern.version}
+        case Patterns():
+            return {"row": _ddl(rows)}
         case Window():
             kept: dict[str, Any] = {"window": operation.window.stored, "closed_by": _closed_by(operation)}
             kept |= _triggered(operation)

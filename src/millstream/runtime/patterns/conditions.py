@@ -7,9 +7,10 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
@@ -20,7 +21,7 @@ from millstream.graph.pattern import Clause, Condition, PatternSpec
 from millstream.model.schema import Schema
 from millstream.runtime.chain import evaluated
 from millstream.runtime.expressions import Projection
-from millstream.runtime.patterns.buffer import Event, Node, Row
+from millstream.runtime.patterns.buffer import Event, Node
 from millstream.runtime.patterns.folds import Fold, is_kept, value_of
 from millstream.runtime.policy import failure
 
@@ -31,13 +32,25 @@ MAX_BITS = 60
 _NAMED = re.compile(r"\b(values|cells|row)\[(\d+)\]")
 
 
+class Sourced(NamedTuple):
+    """A condition as Python source, the number of its stage, and where its cells begin among those of the pattern."""
+
+    source: MatchSource
+    own: int
+    first_cell: int
+
+
 class Test:
     """Whether a row fits: a bit that was computed before, and a call for what depends on the match so far."""
 
-    __slots__ = ("call", "mask")
+    __slots__ = ("call", "mask", "sources")
 
-    def __init__(self, mask: int = ALWAYS, call: Call | None = None) -> None:
+    def __init__(
+        self, mask: int = ALWAYS, call: Call | None = None, sources: tuple[Sourced, ...] | None = None
+    ) -> None:
         self.mask, self.call = mask, call
+        self.sources = () if call is None else sources
+        """What the call does, as sources that must all be true; `None` where it does something else."""
 
     def holds(self, node: Node | None, event: Event) -> bool:
         """Try a row behind a chain."""
@@ -104,7 +117,7 @@ class Conditions:
             [(f"e{place}", expression) for place, expression in enumerate([*self._expressions, *self._cells])]
         )
         used = {name for expression in [*self._expressions, *self._cells] for name in expression.columns}
-        self._columns = [(place, field) for place, field in enumerate(self._rows) if field.name in used]
+        self._columns = [field for field in self._rows if field.name in used]
 
     def _test(self, clauses: tuple[Clause, ...], own: int) -> Test:
         read = [(clause, self._read(clause.condition)) for clause in clauses]
@@ -113,13 +126,16 @@ class Conditions:
         if not others:
             return Test(self._bit(simple))
         if all(clause.join == "and" for clause, _ in read[1:]):
-            calls = [self._call(clause.condition, found, own) for clause, found in others]
+            made = [self._call(clause.condition, found, own) for clause, found in others]
+            calls = [call for call, _ in made]
+            sources = tuple(sourced for _, sourced in made if sourced is not None)
             mask = self._bit([("and", expression) for _, expression in simple]) if simple else ALWAYS
-            return Test(mask, calls[0] if len(calls) == 1 else _all(calls))
+            whole = calls[0] if len(calls) == 1 else _all(calls)
+            return Test(mask, whole, sources if len(sources) == len(calls) else None)
         tests = [
             (clause.join, Test(self._bit([("and", found)])))
             if isinstance(found, Expression)
-            else (clause.join, Test(ALWAYS, self._call(clause.condition, found, own)))
+            else (clause.join, Test(ALWAYS, self._call(clause.condition, found, own)[0]))
             for clause, found in read
         ]
         return Test(ALWAYS, _joined(tests))
@@ -145,11 +161,14 @@ class Conditions:
             raise InvalidStep(msg, code="STEP-112", step=self._step, known=f"at most {MAX_BITS}", hint="join some")
         return 1 << len(self._bits)
 
-    def _call(self, condition: Condition, read: MatchExpression | None, own: int) -> Call:
+    def _call(self, condition: Condition, read: MatchExpression | None, own: int) -> tuple[Call, Sourced | None]:
         if read is None:
             assert condition.function is not None, "a condition without text is a function"
-            return self._python(condition.function.target)
-        return self._sourced(match_source(read, self._rows, step=self._step), own)
+            return self._python(condition.function.target), None
+        source = match_source(read, self._rows, step=self._step)
+        sourced = Sourced(source, own, len(self._cells))
+        self._cells += source.cells
+        return self._sourced(*sourced), sourced
 
     def _python(self, function: Callable[..., Any]) -> Call:
         names, stages, step = self._rows.names, self._stages, self._step
@@ -166,10 +185,8 @@ class Conditions:
 
         return call
 
-    def _sourced(self, source: MatchSource, own: int) -> Call:
+    def _sourced(self, source: MatchSource, own: int, first_cell: int) -> Call:
         """A function of the source; names of values stand for the calls that give them."""
-        first_cell = len(self._cells)
-        self._cells += source.cells
         scope: dict[str, Any] = {"constants": source.constants}
         for place, reference in enumerate(source.references):
             stage = self._stages[reference.stage]
@@ -201,32 +218,34 @@ class Conditions:
         place = self._fold_places[reference.name]
         return place, self.folds[place]
 
+    def fold_place(self, reference: Reference) -> int:
+        """Where a reference stands among the running aggregates."""
+        return self._fold_places[reference.name]
+
     def folded(self, before: Node | None, stage: int, event: Event) -> tuple[Any, ...]:
         """The running aggregates of a chain with one more row."""
         held = self._initial if before is None else before.folds
         if stage not in self._folded:
             return held
         return tuple(
-            fold.added(value, event) if fold.stage == stage else value
+            fold.added(value, event.row) if fold.stage == stage else value
             for fold, value in zip(self.folds, held, strict=True)
         )
 
-    def examine(self, rows: Sequence[Row]) -> tuple[list[int], list[tuple[Any, ...]]]:
+    def examine(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[tuple[Any, ...]]]:
         """The bits and the cells of each row."""
+        rows: int = batch.num_rows
+        bits = np.full(rows, ALWAYS, np.int64)
         if not self._expressions and not self._cells:
-            return [ALWAYS] * len(rows), [()] * len(rows)
-        columns = list(zip(*rows, strict=True))
-        arrays = [pa.array(columns[place], field.type) for place, field in self._columns]
-        names = [field.name for _, field in self._columns]
-        batch = pa.RecordBatch.from_arrays(arrays, names=names) if arrays else _nothing(len(rows))
-        made = evaluated(self._step, self._projection.apply, batch).columns
+            return bits, [()] * rows
+        used = batch.select([field.name for field in self._columns]) if self._columns else _nothing(rows)
+        made = evaluated(self._step, self._projection.apply, used).columns
         known = len(self._expressions)
         masks = [column.fill_null(False).to_numpy(zero_copy_only=False) for column in made[:known]]  # noqa: FBT003
-        bits = np.full(len(rows), ALWAYS, np.int64)
         for place, parts in enumerate(self._bits):
             bits |= _fold_masks(parts, masks).astype(np.int64) << (place + 1)
-        cells = list(zip(*(column.to_pylist() for column in made[known:]), strict=True)) or [()] * len(rows)
-        return bits.tolist(), cells
+        cells = list(zip(*(column.to_pylist() for column in made[known:]), strict=True)) or [()] * rows
+        return bits, cells
 
 
 def _nothing(rows: int) -> pa.RecordBatch:

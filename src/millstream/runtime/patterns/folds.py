@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from millstream.graph.match_expression import NAVIGATION, Reference
 from millstream.runtime.accumulate import decimal_mean
-from millstream.runtime.patterns.buffer import Event, Node
+from millstream.runtime.patterns.buffer import Event, Node, Row
 
 _EXACT = decimal.Context(prec=76)
 Value = Callable[[Node | None, Event], Any]
@@ -28,11 +28,11 @@ class Fold:
         self._scale = result.scale if pa.types.is_decimal(result) else None
         self._add = _ADD[self.kind]
 
-    def added(self, held: Any, event: Event) -> Any:
+    def added(self, held: Any, row: Row) -> Any:
         """The aggregate with one more row."""
         if self.column is None:
             return held + 1
-        value = event.row[self.column]
+        value = row[self.column]
         return held if value is None and self.kind not in NAVIGATION else self._add(held, value)
 
     def result(self, held: Any) -> Any:
@@ -83,7 +83,7 @@ def value_of(reference: Reference, stage: int, column: int | None, own: int, fol
 def _folded(place: int, fold: Fold, *, is_own: bool) -> Value:
     def value(node: Node | None, event: Event) -> Any:
         held = fold.initial if node is None else node.folds[place]
-        return fold.result(fold.added(held, event) if is_own else held)
+        return fold.result(fold.added(held, event.row) if is_own else held)
 
     return value
 
@@ -121,18 +121,36 @@ def _first(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
     return value
 
 
-def measured(reference: Reference, rows: Sequence[Event], column: int | None, fold: Fold | None) -> Any:
-    """What a reference gives for a whole match."""
-    if fold is not None:
-        held = fold.initial
-        for event in rows:
-            held = fold.added(held, event)
-        return fold.result(held)
+Measured = Callable[[list[list[Row]]], Any]
+"""What a reference gives for a whole match, from its rows by stage."""
+
+
+def measured(reference: Reference, stage: int, column: int | None, result: pa.DataType) -> Measured:
+    """How a measure gets a reference."""
+    if is_fold(reference):
+        return _aggregated(Fold(reference, stage, column, result), stage)
     assert column is not None, f"{reference.name} is no aggregate"
-    if reference.offset >= len(rows):
-        return None
-    place = reference.offset if reference.kind == "first" else -1 - reference.offset
-    return rows[place].row[column]
+    offset = reference.offset
+    place = offset if reference.kind == "first" else -1 - offset
+
+    def value(taken: list[list[Row]]) -> Any:
+        rows = taken[stage]
+        return rows[place][column] if offset < len(rows) else None
+
+    return value
+
+
+def _aggregated(fold: Fold, stage: int) -> Measured:
+    if fold.column is None:
+        return lambda taken: len(taken[stage])
+
+    def value(taken: list[list[Row]]) -> Any:
+        held = fold.initial
+        for row in taken[stage]:
+            held = fold.added(held, row)
+        return fold.result(held)
+
+    return value
 
 
 def is_fold(reference: Reference) -> bool:

@@ -11,13 +11,14 @@ from millstream.graph.match_expression import MatchExpression
 from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import evaluated
+from millstream.runtime.codecs import column_of
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.expressions import Projection
 from millstream.runtime.keyed import CHUNK, Emit, RowOutput
-from millstream.runtime.patterns.buffer import Node, rows_of
+from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.conditions import record_of, takes_two
-from millstream.runtime.patterns.folds import Fold, is_fold, measured
+from millstream.runtime.patterns.conditions import takes_two
+from millstream.runtime.patterns.folds import Measured, measured
 from millstream.runtime.policy import failure
 
 Match = dict[str, list[dict[str, Any]]]
@@ -39,8 +40,8 @@ class Results(Protocol):
 
     phase: int
 
-    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
-        """One more match."""
+    def add(self, program: Program, key: tuple[Any, ...], taken: list[list[Row]], time: int | None) -> None:
+        """One more match: its rows by stage."""
         ...
 
     def flush(self) -> None:
@@ -66,10 +67,12 @@ class FunctionResults:
     def phase(self, phase: int) -> None:
         self._out.phase = phase
 
-    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
+    def add(self, program: Program, key: tuple[Any, ...], taken: list[list[Row]], time: int | None) -> None:
         """Call the function; it returns a row, several rows or none."""
-        taken = dict(zip(program.names, rows_of(node, len(program.names)), strict=True))
-        match: Match = {name: [record_of(event, self._names) for event in taken[name]] for name in program.taken}
+        by_name = dict(zip(program.names, taken, strict=True))
+        match: Match = {
+            name: [dict(zip(self._names, row, strict=True)) for row in by_name[name]] for name in program.taken
+        }
         try:
             made = self._function(match, self._info(program, key, time)) if self._takes_info else self._function(match)
             rows = _rows(made)
@@ -111,38 +114,41 @@ class MeasureResults:
         self._output = output[0]
         self._projection = Projection([(name, measure.expression) for name, measure in measures])
         found = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
-        self._values = [
+        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in found.items()]
+        self._references = [
             (reference, rows.names.index(reference.column) if reference.column is not None else None)
             for reference, _ in found.values()
         ]
-        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in found.items()]
-        self._folds = [
-            Fold(reference, 0, column, field.type) if is_fold(reference) else None
-            for (reference, column), field in zip(self._values, self._fields, strict=True)
-        ]
+        self._program: Program | None = None
+        self._values: list[Measured] = []
         self._held: list[tuple[Any, ...]] = []
         self._times: list[int | None] = []
 
-    def add(self, program: Program, key: tuple[Any, ...], node: Node, time: int | None) -> None:
+    def add(self, program: Program, key: tuple[Any, ...], taken: list[list[Row]], time: int | None) -> None:
         """Take the values of a match; a stage it does not have gives null."""
-        names = program.names
-        taken = dict(zip(names, rows_of(node, len(names)), strict=True))
-        values = (
-            measured(reference, taken.get(reference.stage, ()), column, fold)
-            for (reference, column), fold in zip(self._values, self._folds, strict=True)
-        )
-        self._held.append((*key, *values))
+        if program is not self._program:
+            self._use(program)
+        self._held.append((*key, *[value(taken) for value in self._values]))
         self._times.append(time)
         if len(self._held) >= CHUNK:
             self.flush()
+
+    def _use(self, program: Program) -> None:
+        """Find the stages that the measures name in this pattern."""
+        stages = {name: place for place, name in enumerate(program.names)}
+        self._program = program
+        self._values = [
+            measured(reference, stages[reference.stage], column, field.type) if reference.stage in stages else _absent
+            for (reference, column), field in zip(self._references, self._fields, strict=True)
+        ]
 
     def flush(self) -> None:
         """Compute the measures and hand them on."""
         if not self._held:
             return
         columns = list(zip(*self._held, strict=True))
-        keys = [pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=False)]
-        values = [pa.array(v, f.type) for v, f in zip(columns[len(keys) :], self._fields, strict=True)]
+        keys = [column_of(values, field.type) for values, field in zip(columns, self._keys, strict=False)]
+        values = [column_of(v, f.type) for v, f in zip(columns[len(keys) :], self._fields, strict=True)]
         # A reference may have the name of a key column only by quoting; then it is the same value.
         inputs = dict(zip(self._keys.names, keys, strict=True)) | dict(zip(_names(self._fields), values, strict=True))
         made = evaluated(self._step, self._projection.apply, pa.RecordBatch.from_pydict(inputs)).columns
@@ -151,6 +157,10 @@ class MeasureResults:
         self._counts.rows_out += batch.num_rows
         self._emit(self._output, Batch(batch, times), self.phase)
         self._held, self._times = [], []
+
+
+def _absent(_: list[list[Row]]) -> Any:
+    return None
 
 
 def _names(fields: list[pa.Field]) -> list[str]:

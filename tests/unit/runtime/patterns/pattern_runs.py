@@ -3,6 +3,7 @@
 import itertools
 
 import msgspec
+import pyarrow as pa
 
 import millstream as ms
 from millstream.model.schema import schema_of
@@ -48,7 +49,7 @@ def match(pattern, text, *, cuts=(), until=None, schema=ROWS):
         return Matcher(program, words(found), words(expired))
 
     rows = [tuple(row.values()) for row in rows_of(text)] if isinstance(text, str) else text
-    bits, cells = program.conditions.examine(rows) if rows else ([], [])
+    bits, cells = examined(program, rows, schema)
     current = matcher()
     for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
         current.feed(Event(place, row[-1], row, known, values))
@@ -61,6 +62,14 @@ def match(pattern, text, *, cuts=(), until=None, schema=ROWS):
         current.expire(until)
         assert current.save() is None, "nothing is left when time has run out"
     return found, expired
+
+
+def examined(program, rows, schema=ROWS):
+    """The bits and cells of rows given as tuples."""
+    columns = list(zip(*rows, strict=True)) or [[] for _ in schema]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    bits, cells = program.conditions.examine(pa.RecordBatch.from_arrays(arrays, names=list(schema.names)))
+    return bits.tolist(), cells
 
 
 def every_cut(pattern, text, **more):

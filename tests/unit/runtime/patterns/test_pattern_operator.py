@@ -2,7 +2,9 @@
 
 import dataclasses
 from collections import Counter
+from decimal import Decimal
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,8 +20,10 @@ from millstream.runtime.chain import Hands
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import Turn
+from millstream.runtime.layout_changes import layout_changes
 from millstream.runtime.pages import NEVER
 from millstream.runtime.patterns.operator import PatternOperator
+from millstream.runtime.state_layout import layouts_of
 from millstream.testing import ADVANCE_CLOCK, run_job
 
 RUN = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -173,3 +177,53 @@ def test_patterns_of_one_step_have_names_of_their_own():
     with pytest.raises(InvalidStep) as caught:
         Direct(AB).operator.replace([AB.spec, AB.spec])
     assert caught.value.code == "STEP-100"
+
+
+def layouts():
+    job = ms.Job("kept", max_parallelism=4)
+    rows = job.source("in", ms.memory([]), schema="k string, word string, at long").event_time("at")
+    rows.key_by("k").pattern(AB).measures(b="b.word", id="p").sink("out", ms.collect("out"))
+    return layouts_of(job.compile().deployment)
+
+
+def test_partial_matches_are_entries_and_rows_that_wait_are_columns():
+    kept = layouts()
+    assert {uid: layout.form for uid, layout in kept.items()} == {
+        "p": "entries", "p:waiting": "columns", "p:waiting-index": "columns",
+    }  # fmt: skip
+    assert [slot.name for slot in kept["p"].slots] == ["partial"]
+    assert kept["p:waiting"].column_schema.names == ["k", "word", "at"]
+
+
+def test_state_whose_rows_wait_in_entries_is_not_lost_silently():
+    now = layouts()["p"]
+    waiting = msgspec.structs.replace(now.slots[0], name="waiting", kind="rows")
+    before = msgspec.structs.replace(now, slots=[waiting, *now.slots])
+    changes = layout_changes(before, now, ())
+    assert [(change.field, change.verdict) for change in changes] == [("waiting", "dropped")]
+
+
+def test_rows_of_one_instant_are_ordered_by_plain_columns():
+    job = ms.Job("order")
+    rows = job.source("in", ms.memory([]), schema="k string, tags array<string>, at long").event_time("at")
+    with pytest.raises(InvalidStep) as caught:
+        rows.key_by("k").pattern(begin("a"), order_by="tags").measures(t="a.at", id="p")
+    assert caught.value.code == "STEP-180"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("double", [2.5, None, 1.0], [1, 2, 0]),
+        ("string", ["b", None, "a"], [1, 2, 0]),
+        ("boolean", [True, None, False], [1, 2, 0]),
+        ("decimal(9,2)", [Decimal("2.5"), None, Decimal("1.25")], [1, 2, 0]),
+    ],
+)
+def test_any_plain_type_orders_rows_of_one_instant_with_nulls_first(kind, values, expected):
+    job = ms.Job("order")
+    rows = job.source("in", ms.memory([]), schema=f"k string, n int, v {kind}, at long").event_time("at")
+    found = rows.key_by("k").pattern(begin("a").next("b").next("c"), order_by="v")
+    found.measures(a="a.n", b="b.n", c="c.n", id="p").sink("out", ms.collect("out"))
+    output = run_job(job, {"in": [{"k": "x", "n": n, "v": value, "at": 1} for n, value in enumerate(values)]})
+    assert [list(row.values())[1:] for row in output["out"]] == [expected]

@@ -5,6 +5,7 @@ from collections import Counter
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pattern_runs import examined
 
 from millstream.graph.pattern import Clause, Condition, PatternSpec, Stage
 from millstream.model.schema import schema_of
@@ -173,7 +174,7 @@ def run(pattern, rows, cuts, time_cuts=()):
         return add
 
     matcher = Matcher(program, collect(found), collect(expired))
-    bits, cells = program.conditions.examine(rows) if rows else ([], [])
+    bits, cells = examined(program, rows, ROWS)
     for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
         if place in time_cuts:
             matcher.expire(row[1] - 1)

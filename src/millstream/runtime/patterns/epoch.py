@@ -1,0 +1,172 @@
+"""The matching of one epoch: key by key, with the partial matches that are kept and the time that runs out."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.graph.step import MAIN, TIMED_OUT
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.time import MAX_TIME
+from millstream.runtime.batch import from_table
+from millstream.runtime.codecs import batch_to_tuples
+from millstream.runtime.entries import Entries, Entry
+from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keyed import CHUNK, Turn
+from millstream.runtime.pages import NEVER
+from millstream.runtime.patterns.chains import RowEvent
+from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.matching import KeyMatcher, Matched
+from millstream.runtime.patterns.results import Results
+from millstream.runtime.patterns.waiting import KeyedRows, in_order
+
+PARTIAL = 0
+"""The slot of partial matches."""
+Piece = tuple[Sequence[RowEvent], bool]
+"""The rows of a key as a pattern sees them, and whether one of them can begin a match."""
+
+
+class Sought(NamedTuple):
+    """A pattern that is looked for."""
+
+    program: Program
+    matcher: KeyMatcher
+
+
+class Matching:
+    """The matching of one epoch."""
+
+    def __init__(
+        self,
+        node: StreamNode,
+        sought: Sequence[Sought],
+        results: Mapping[str, Results],
+        entries: Entries,
+        phase: int = BEFORE,
+    ) -> None:
+        self._keys, self._sought, self._results, self._entries = node.keys, sought, results, entries
+        self._is_timed = bool(node.event_time)
+        for result in results.values():
+            result.phase = phase
+
+    def advance(self, ready: KeyedRows | None, watermark: int) -> None:
+        """Match the rows up to the watermark, key by key, and let time pass."""
+        if ready is not None:
+            self.match(ready, watermark)
+        for entry in self._entries.due(event=watermark, processing=-MAX_TIME):
+            self._match_key(entry.key, entry, [((), False)] * len(self._sought), watermark)
+
+    def expire(self, now: int) -> None:
+        """Without event time: let the clock pass for keys with a deadline."""
+        for entry in self._entries.due(event=-MAX_TIME, processing=now):
+            self._match_key(entry.key, entry, [((), False)] * len(self._sought), now)
+
+    def match(self, ready: KeyedRows, until: int) -> None:
+        """Match rows that are in order, and let time pass for their keys."""
+        if not self._sought:
+            return
+        bounds = np.r_[ready.starts, ready.rows.num_rows]
+        for first, end in ready.chunks(CHUNK):
+            start, stop = int(bounds[first]), int(bounds[end])
+            rows = ready.rows.slice(start, stop - start)
+            with _without_collection():
+                self._match_chunk(rows, ready.times[start:stop], bounds[first : end + 1] - start, until)
+
+    def _match_chunk(self, batch: pa.RecordBatch, times: Any, bounds: Any, until: int) -> None:
+        """Match some keys; one that has neither a partial match nor a row that can begin one is passed by."""
+        events, begins = [], []
+        rows, instants = batch_to_tuples(batch), times.tolist()
+        for program, _ in self._sought:
+            bits, cells = program.conditions.examine(batch)
+            events.append(list(zip(range(len(rows)), instants, rows, bits.tolist(), cells, strict=True)))
+            begins.append(np.logical_or.reduceat((bits & program.start_mask) != 0, bounds[:-1]).tolist())
+        firsts = pa.array(bounds[:-1])
+        columns = [batch.column(key).take(firsts) for key in self._keys]
+        names = batch_to_tuples(pa.RecordBatch.from_arrays(columns, names=list(self._keys)))
+        ends = bounds.tolist()
+        for place, (key, page) in enumerate(zip(names, self._entries.places(columns), strict=True)):
+            entry = self._entries.existing(key, page)
+            if entry is None and not any(begin[place] for begin in begins):
+                continue
+            start, stop = ends[place], ends[place + 1]
+            pieces = [(rows[start:stop], begin[place]) for rows, begin in zip(events, begins, strict=True)]
+            kept = self._match_key(key, entry, pieces, until)
+            if entry is None and kept is not None:
+                self._put(self._entries.entry(key, page), *kept)
+
+    def _match_key(
+        self, key: tuple[Any, ...], entry: Entry | None, pieces: Sequence[Piece], until: int
+    ) -> tuple[dict[str, Any], int] | None:
+        """Match the rows of one key; gives what is to be kept of a key that had nothing."""
+        held = (entry.slots[PARTIAL] or {}) if entry is not None else {}
+        kept: dict[str, Any] = {}
+        deadline = NEVER
+        for (program, matcher), (rows, may_begin) in zip(self._sought, pieces, strict=True):
+            saved = held.get(program.version)
+            if saved is None and not may_begin:
+                continue
+            made = matcher.match(saved, rows, until)
+            if made.found or made.expired:
+                self._give(program, matcher, key, made)
+            if made.saved is not None:
+                kept[program.version] = made.saved
+                deadline = min(deadline, made.deadline)
+        if entry is not None:
+            self._put(entry, kept, deadline)
+        return (kept, deadline) if kept else None
+
+    def _give(self, program: Program, matcher: KeyMatcher, key: tuple[Any, ...], made: Matched) -> None:
+        is_timed = self._is_timed
+        for output, matches in ((MAIN, made.found), (TIMED_OUT, made.expired)):
+            for tail, time in matches:
+                self._results[output].add(program, key, matcher.rows(tail), time if is_timed else None)
+
+    def _put(self, entry: Entry, kept: dict[str, Any], deadline: int) -> None:
+        entry.slots[PARTIAL] = kept or None
+        timers = {deadline} if deadline < NEVER else set()
+        if self._is_timed:
+            entry.event_timers = timers
+        else:
+            entry.processing_timers = timers
+        entry.is_dirty = True
+
+    def pass_watermark(self) -> None:
+        """The watermark has moved: what follows belongs behind it."""
+        for result in self._results.values():
+            result.flush()
+            result.phase = AFTER
+
+    def close(self) -> None:
+        """Hand on what is still held."""
+        for result in self._results.values():
+            result.flush()
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Rows and chains make no cycles, and to look for some among them takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def match_arrived(node: StreamNode, turn: Turn, tables: list[pa.Table], matching: Matching) -> None:
+    """Match rows without event time as they come, each at the time of the clock."""
+    if not tables:
+        return
+    counts = turn.hands.count(node.id)
+    rows = from_table(pa.concat_tables(tables, promote_options="default")).rows
+    counts.rows_in += rows.num_rows
+    counts.passed += rows.num_rows
+    if rows.num_rows:
+        times = np.full(rows.num_rows, turn.times.now, np.int64)
+        matching.match(in_order(rows, times, node.keys, ()), turn.times.now)

@@ -1,0 +1,163 @@
+"""The keyed operator of patterns that a broadcast stream brings: every subtask holds the whole set of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pyarrow as pa
+
+from millstream.graph.match_expression import Measures
+from millstream.graph.rules import Patterns
+from millstream.graph.step import MAIN, TIMED_OUT
+from millstream.graph.stream_graph import StreamNode
+from millstream.model.schema import Field, Schema
+from millstream.runtime.batch import Batch
+from millstream.runtime.broadcast import ALL_KEYS, SCOPE, SHARED_PAGE, broadcast_uid
+from millstream.runtime.codecs import batch_to_rows
+from millstream.runtime.entries import Entries
+from millstream.runtime.exchange import AFTER, BEFORE
+from millstream.runtime.keyed import Turn
+from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.patterns.buffer import Row
+from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.epoch import PARTIAL, Matching, match_arrived
+from millstream.runtime.patterns.operator import pattern_slots, pattern_stores
+from millstream.runtime.patterns.results import MeasureResults
+from millstream.runtime.patterns.rule_set import Active, RuleBook, RuleSet, rule_slots
+from millstream.runtime.patterns.waiting import WaitingRows
+from millstream.runtime.stored import Store, stored_types
+
+
+def rule_stores(node: StreamNode) -> tuple[Store, ...]:
+    """Partial matches per key, rows that wait, and the patterns themselves."""
+    shared = Store(uid=broadcast_uid(node), content=rule_slots(), keys=SCOPE, is_broadcast=True)
+    return (*pattern_stores(node), shared)
+
+
+class RulesOperator:
+    """Looks for all patterns that are in force."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Patterns)
+        assert node.input_schema is not None
+        self._node, self._operation, self._rows = node, node.operation, node.input_schema
+        self._keys = node.input_schema.select(node.keys)
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._book = RuleBook(node)
+
+    def run(self, turn: Turn) -> Due:
+        """In each phase the rows that bring patterns come first."""
+        entries = self._entries(turn, self._node.uid, self._keys, stored_types(pattern_slots(self._node)))
+        shared = self._entries(turn, broadcast_uid(self._node), SCOPE, stored_types(rule_slots()))
+        rules = RuleSet(self._book, turn, shared.entry(ALL_KEYS, SHARED_PAGE))
+        epoch = self._timed if self._node.event_time else self._untimed
+        waiting = epoch(turn, entries, rules)
+        if rules.has_dropped:
+            _forget(entries, rules)
+        shared.flush()
+        due = entries.flush()
+        return Due(min(due.event, waiting), due.processing, due.expiry)
+
+    def _entries(self, turn: Turn, uid: str, keys: Schema, slots: list[type]) -> Entries:
+        pages = StepPages(turn.store, uid)
+        return Entries(pages, keys, slots, key_groups=self._key_groups, page_bytes=self._page_bytes, is_trusted=True)
+
+    def _timed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
+        """Rows meet the patterns that are in force when the watermark passes them."""
+        times = turn.times
+        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._key_groups)
+        rules.update(turn.other_before, times.before)
+        waiting.add(turn.before, times.before, BEFORE)
+        matching = self._matching(turn, entries, rules, BEFORE)
+        matching.advance(waiting.ready(times.watermark), times.watermark)
+        matching.close()
+        rules.retire(times.watermark)
+        rules.update(turn.other_after, times.watermark)
+        waiting.add(turn.after, times.watermark, AFTER)
+        return waiting.flush(times.watermark)
+
+    def _untimed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
+        """Rows meet the patterns that are in force when they come."""
+        now = turn.times.now
+        due = self._matching(turn, entries, rules, BEFORE)
+        due.expire(now)
+        due.close()
+        rules.retire(now)
+        for phase, updates, rows in ((BEFORE, turn.other_before, turn.before), (AFTER, turn.other_after, turn.after)):
+            rules.update(updates, now)
+            matching = self._matching(turn, entries, rules, phase)
+            match_arrived(self._node, turn, rows, matching)
+            matching.close()
+        return Due().event
+
+    def _matching(self, turn: Turn, entries: Entries, rules: RuleSet, phase: int) -> Matching:
+        found = rules.active()
+        results = {output: RuleResults(self._node, self._rows, turn, output, found) for output in (MAIN, TIMED_OUT)}
+        return Matching(self._node, [active.sought for active in found], results, entries, phase)
+
+
+def _forget(entries: Entries, rules: RuleSet) -> None:
+    """Free the partial matches of patterns that are gone."""
+    known = rules.generations()
+    for entry in entries.everything():
+        held = entry.slots[PARTIAL] or {}
+        kept = {generation: saved for generation, saved in held.items() if generation in known}
+        if len(kept) < len(held):
+            entry.slots[PARTIAL] = kept or None
+            if not kept:
+                entry.event_timers, entry.processing_timers = set(), set()
+            entry.is_dirty = True
+
+
+class RuleResults:
+    """Computes the measures of each pattern and writes them as one text."""
+
+    def __init__(self, node: StreamNode, rows: Schema, turn: Turn, output: str, rules: list[Active]) -> None:
+        self._node, self._rows, self._turn, self._output = node, rows, turn, output
+        self._keys, self._schema = rows.select(node.keys), node.outputs[output]
+        self._by_program = {active.sought.program: self._measures(active) for active in rules}
+        self._phase = BEFORE
+
+    def _measures(self, active: Active) -> MeasureResults:
+        measures: Measures = active.rule.measures if self._output == MAIN else active.rule.timed_out
+        schema = Schema((*self._keys, *(Field(name, found.expression.type) for name, found in measures)))
+        counts = self._turn.hands.count(self._node.id)
+        emit = self._written(active)
+        return MeasureResults(
+            measures, self._keys, self._rows, (self._output, schema), emit, counts, step=self._node.id
+        )
+
+    def _written(self, active: Active) -> Callable[[str, Batch, int], None]:
+        """Measures become JSON: instants as ISO text in UTC, decimals as text, bytes as base64."""
+
+        def emit(output: str, batch: Batch, phase: int) -> None:
+            count, keys = batch.num_rows, len(self._keys)
+            measures = pa.RecordBatch.from_arrays(batch.rows.columns[keys:], names=batch.rows.schema.names[keys:])
+            texts = [msgspec.json.encode(row).decode() for row in batch_to_rows(measures)]
+            columns = [pa.repeat(active.name, count), pa.repeat(pa.scalar(active.version, pa.int64()), count)]
+            columns += [*batch.rows.columns[:keys], pa.array(texts, pa.string())]
+            rows = pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow)
+            self._turn.emit(output, Batch(rows, batch.times), phase)
+
+        return emit
+
+    @property
+    def phase(self) -> int:
+        """Whether what comes now belongs before the watermark or behind it."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: int) -> None:
+        self._phase = phase
+        for results in self._by_program.values():
+            results.phase = phase
+
+    def add(self, program: Program, key: Row, taken: list[list[Row]], time: int | None) -> None:
+        """One more match of a pattern."""
+        self._by_program[program].add(program, key, taken, time)
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        for results in self._by_program.values():
+            results.flush()

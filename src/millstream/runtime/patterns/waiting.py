@@ -1,0 +1,134 @@
+"""Rows that wait for the watermark, as Arrow columns: they become Python values only when they are matched."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.graph.step import LATE
+from millstream.graph.stream_graph import StreamNode
+from millstream.runtime.batch import TIME, from_table
+from millstream.runtime.keyed import Turn, key_codes
+from millstream.runtime.pages import NEVER
+from millstream.runtime.policy import failure
+from millstream.runtime.segment import INDEX, Places, Segment, Times, codes_of
+from millstream.runtime.segments import Segments, index_uid
+from millstream.runtime.stored import Store
+
+
+def waiting_uid(node: StreamNode) -> str:
+    """Under which name the rows that wait are kept."""
+    return f"{node.uid}:waiting"
+
+
+def waiting_stores(node: StreamNode) -> tuple[Store, ...]:
+    """The rows that wait and their index; without event time no row waits."""
+    if not node.event_time:
+        return ()
+    assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
+    keys, uid = node.input_schema.select(node.keys), waiting_uid(node)
+    return (
+        Store(uid=uid, content=waiting_columns(node), keys=keys),
+        Store(uid=index_uid(uid), content=INDEX, keys=keys),
+    )
+
+
+def waiting_columns(node: StreamNode) -> pa.Schema:
+    """The columns of a row; state does not care whether one may be null."""
+    assert node.input_schema is not None
+    return pa.schema([pa.field(field.name, field.type) for field in node.input_schema])
+
+
+class KeyedRows(NamedTuple):
+    """Rows side by side by key, in their order within a key."""
+
+    rows: pa.RecordBatch
+    times: Times
+    starts: Places
+    """Where each key begins."""
+
+    def chunks(self, limit: int) -> list[tuple[int, int]]:
+        """The keys in pieces of about so many rows, as ranges of places in `starts`; a key is not cut."""
+        pieces, first = [], 0
+        bounds = np.r_[self.starts, self.rows.num_rows]
+        while first < len(self.starts):
+            end = int(np.searchsorted(bounds, bounds[first] + limit, "left"))
+            pieces.append((first, min(end, len(self.starts))))
+            first = pieces[-1][1]
+        return pieces
+
+
+class WaitingRows:
+    """The rows of one subtask that the watermark has not passed, for the length of one epoch."""
+
+    def __init__(self, node: StreamNode, turn: Turn, order_by: tuple[str, ...], key_groups: int) -> None:
+        self._node, self._turn, self._order, self._key_groups = node, turn, order_by, key_groups
+        self._columns = waiting_columns(node)
+        self._segments = Segments(turn.store, waiting_uid(node), self._columns)
+
+    def add(self, tables: list[pa.Table], watermark: int, phase: int) -> None:
+        """Put rows to those that wait; rows behind the watermark are late."""
+        if not tables:
+            return
+        counts = self._turn.hands.count(self._node.id)
+        table = pa.concat_tables(tables, promote_options="default")
+        counts.rows_in += table.num_rows
+        if TIME not in table.schema.names or table.column(TIME).null_count:
+            raise failure(self._node.id, {}, "a row without event time reached a pattern")
+        is_late = pc.less_equal(table.column(TIME), pa.scalar(watermark, pa.int64()))
+        late = table.filter(is_late)
+        if late.num_rows:
+            counts.late += late.num_rows
+            self._turn.emit(LATE, from_table(late), phase)
+            table = table.filter(pc.invert(is_late))
+        counts.passed += table.num_rows
+        if table.num_rows:
+            batch = from_table(table)
+            assert batch.times is not None, "rows without time were refused"
+            rows = pa.RecordBatch.from_arrays(batch.rows.columns, schema=self._columns)
+            times = batch.times.to_numpy(zero_copy_only=False)
+            codes = codes_of([rows.column(key) for key in self._node.keys], self._key_groups)
+            self._segments.add(Segment.arrived(rows, codes, times, times))
+
+    def ready(self, watermark: int) -> KeyedRows | None:
+        """Take the rows up to the watermark, in order."""
+        taken = []
+        for segment in self._segments.due(watermark):
+            places = np.flatnonzero(~segment.matched & (segment.times <= watermark))
+            if len(places):
+                segment.mark(places)
+                taken.append((segment.take(places), segment.times[places]))
+        if not taken:
+            return None
+        rows = pa.concat_batches([rows for rows, _ in taken])
+        return in_order(rows, np.concatenate([times for _, times in taken]), self._node.keys, self._order)
+
+    def flush(self, watermark: int) -> int:
+        """Write what waits; gives when the first row is due."""
+        return self._segments.flush(watermark + 1, attention=_first_waiting).event
+
+
+def in_order(rows: pa.RecordBatch, times: Times, keys: tuple[str, ...], order_by: tuple[str, ...]) -> KeyedRows:
+    """Rows by key, then time, then the columns given, nulls first; rows that are equal there stay as they came."""
+    codes, _ = key_codes(pa.Table.from_batches([rows]), keys)
+    ranks = [_ranks(rows.column(name)) for name in reversed(order_by)]
+    order = np.lexsort((*ranks, times, codes))
+    ordered = codes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    return KeyedRows(rows.take(pa.array(order)), times[order], starts)
+
+
+def _ranks(column: pa.Array) -> Places:
+    """Numbers in the order of a column's values."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column)
+    ranked = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    return np.asarray(ranked).astype(np.int64)
+
+
+def _first_waiting(segment: Segment) -> int:
+    waiting = segment.times[~segment.matched]
+    return int(waiting.min()) if len(waiting) else NEVER
