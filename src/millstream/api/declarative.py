@@ -242,7 +242,6 @@ def _single(build: _Single) -> Callable[[_Loader, Item], DataStream]:
 _ANY = ("id", "input", "rebalance")
 _KEYED = ("id", "uid", "input", "key_by", *window_item.OPTIONS)
 _SQL = ("id", "uid", "emit", "allowed_lateness")
-_KEYED = ("id", "uid", "input", "key_by", "window", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
     "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
     "event_time": (_event_time, (*_ANY, "uid", *watermark_item.OPTIONS)),

@@ -14,7 +14,6 @@ from millstream.graph.rank import Deduplicate
 from millstream.graph.step import (
     LATE,
     MAIN,
-    EventTime,
     Filter,
     PythonMap,
     Select,
@@ -24,6 +23,7 @@ from millstream.graph.step import (
     WithColumns,
 )
 from millstream.graph.stream_graph import StreamNode
+from millstream.graph.watermark import EventTime
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
