@@ -79,7 +79,14 @@ class PatternOperator:
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
         pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        entries = Entries(
+            pages,
+            self._keys,
+            self._slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+        )
         matching = _Matching(self._node, self._programs, self._order, self._results(turn), entries)
         if self._node.event_time:
             self._hold(turn, turn.before, turn.times.before, entries, BEFORE)
@@ -183,9 +190,13 @@ class _Matching:
 
     def advance(self, watermark: int) -> None:
         """Match the rows up to the watermark, key by key, and let time pass."""
+        for share in self._entries.due_shares(event=watermark, processing=-MAX_TIME):
+            self._advance_share(share, watermark)
+
+    def _advance_share(self, due: list[Entry], watermark: int) -> None:
         pieces: list[tuple[Entry, list[Waiting]]] = []
         held = 0
-        for entry in self._entries.due(event=watermark, processing=-MAX_TIME):
+        for entry in due:
             ready = self._ready(entry, watermark)
             pieces.append((entry, ready))
             held += len(ready)
@@ -196,8 +207,8 @@ class _Matching:
 
     def expire(self, now: int) -> None:
         """Without event time: let the clock pass for keys with a deadline."""
-        due = self._entries.due(event=-MAX_TIME, processing=now)
-        self._match([(entry, []) for entry in due], now)
+        for share in self._entries.due_shares(event=-MAX_TIME, processing=now):
+            self._match([(entry, []) for entry in share], now)
 
     def arrived(self, pieces: list[tuple[Entry, list[Waiting]]], now: int) -> None:
         """Without event time: match rows as they come."""
