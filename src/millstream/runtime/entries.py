@@ -164,8 +164,15 @@ class Entries:
     def _due_on(self, page: PageId, event: int, processing: int) -> list[Entry]:
         live = self._live.get(page, {})
         stored = [k for k, due in self._load(page).due.items() if k not in live and _is_due(due, event, processing)]
-        fresh = [k for k, entry in live.items() if _is_due(self._due(entry), event, processing)]
+        fresh = [
+            k for k, entry in live.items() if self._has_due(entry) and _is_due(self._due(entry), event, processing)
+        ]
         return [self._entry(encoded, page) for encoded in stored + fresh]
+
+    def _has_due(self, entry: Entry) -> bool:
+        """Most keys wait for nothing, which is quickly seen."""
+        has_timer = bool(entry.event_timers or entry.processing_timers) or entry.expiry < NEVER
+        return has_timer or self.event_expiry is not None
 
     def _due(self, entry: Entry) -> Due:
         due = entry.due

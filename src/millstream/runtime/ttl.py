@@ -78,6 +78,8 @@ class Sweep:
 
     def run(self, entries: Entries, *, now: int, watermark: int) -> None:
         """Visit the entries that are due."""
+        if not self._processing and not self._event:
+            return
         event = watermark if self._event else -MAX_TIME
         for share in entries.due_shares(event=event, processing=now):
             for entry in share:
