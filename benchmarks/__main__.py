@@ -28,6 +28,8 @@ COMPARISONS = (
     "savepoint",
     "guarantees",
     "recovery",
+    "state_backend",
+    "large_state",
     "harness",
 )
 _WORDS = {True: "yes", False: "NO", None: ""}

@@ -27,10 +27,12 @@ class Shape:
     """Epochs that are run but not measured."""
     constant: bool = False
     """Whether x depends on the key alone, so that running sums do not depend on the order of rows."""
+    loaded: bool = False
+    """Whether the first epochs bring every key once."""
 
     @property
     def name(self) -> str:
-        kind = "constant" if self.constant else "random"
+        kind = "loaded" if self.loaded else "constant" if self.constant else "random"
         return f"{kind}-{self.epoch_rows}x{self.epochs}-{self.keys}k-{self.files_per_epoch}f"
 
 
@@ -45,15 +47,17 @@ def generated(root: Path, shape: Shape) -> Path:
     random = np.random.default_rng(7)
     for number in range(shape.epochs * shape.files_per_epoch):
         path = partial / f"{number:05d}.parquet"
-        pq.write_table(_table(shape, random), path)
+        pq.write_table(_table(shape, random, number), path)
         os.utime(path, (_FIRST_MTIME + number, _FIRST_MTIME + number))
     partial.rename(folder)
     return folder
 
 
-def _table(shape: Shape, random: np.random.Generator) -> pa.Table:
+def _table(shape: Shape, random: np.random.Generator, number: int) -> pa.Table:
     rows = shape.epoch_rows // shape.files_per_epoch
     keys = random.integers(0, shape.keys, rows, np.int64)
+    if shape.loaded and number * rows < shape.keys:
+        keys = np.arange(number * rows, (number + 1) * rows, dtype=np.int64) % shape.keys
     # Quarters add up exactly, so sums are equal whatever the order of addition.
     values = keys % 97 if shape.constant else random.integers(0, 4000, rows)
     return pa.table({"k": keys, "x": values / 4})

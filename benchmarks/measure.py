@@ -183,13 +183,18 @@ class _Watch:
     cpu: list[float] = dataclasses.field(default_factory=list)
 
     def note(self, root: int) -> None:
-        """Look once: resident bytes of the driver's Python, the JVM, all other processes and the sum; CPU of all."""
+        """Look once: resident bytes of the driver's Python, the JVM, all other processes and the sum; CPU of all.
+
+        `worker` is the largest of the other processes.
+        """
         now = {"driver": 0, "jvm": 0, "workers": 0}
         processes = _tree(root)
+        largest = 0
         for process in processes:
             kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
             now[kind] += process.resident
-        now["total"] = sum(now.values())
+            largest = max(largest, process.resident if kind == "workers" else 0)
+        now |= {"total": sum(now.values()), "worker": largest}
         self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
         self.times.append(time.time())
         self.cpu.append(sum(process.cpu for process in processes))

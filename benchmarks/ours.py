@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import millstream as ms
 from benchmarks.data import SCHEMA, Shape, generated
@@ -19,9 +20,10 @@ def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
     return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=SCHEMA)
 
 
-def epochs_of(job: ms.Job, setting: Setting) -> list[Epoch]:
+def epochs_of(job: ms.Job, setting: Setting, **options: Any) -> list[Epoch]:
     """Run to the end; the epochs that read rows."""
     epochs: list[Epoch] = []
-    deployment = job.compile(Deployment(master=MASTER, checkpoint=str(setting.work / "checkpoint"))).deployment
+    chosen = Deployment(master=MASTER, checkpoint=str(setting.work / "checkpoint"), **options)
+    deployment = job.compile(chosen).deployment
     run(deployment, listener=lambda epoch: epochs.append(Epoch(epoch.rows_in, epoch.seconds, time.time())))
     return [epoch for epoch in epochs if epoch.rows]

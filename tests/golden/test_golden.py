@@ -1,6 +1,7 @@
 """Every case gives its rows however it is run: straight, cut into epochs, crashed and restarted, suspended and restored at
 another parallelism; on both engines, and begun on one and finished on the other."""
 
+import dataclasses
 import shutil
 from collections.abc import Mapping
 
@@ -13,6 +14,7 @@ import millstream as ms
 from millstream.checkpoint import failpoint
 from millstream.connectors.memory.spec import MARK
 from millstream.errors import MillstreamError
+from millstream.plan.deployment import STATE_BACKENDS
 from millstream.testing import ABORT, ADVANCE_CLOCK, run_job
 
 CASES = load_cases()
@@ -51,7 +53,24 @@ def test_cut_crashed_and_restarted(case, tmp_path, monkeypatch):
             rows_per_epoch=many(case) or 1 + number % 3,
             checkpoint=tmp_path,
             memory=case.memory,
+            state_backend=STATE_BACKENDS[number % 2],
         ),
+    )
+    check(case, output.sinks)
+
+
+@named(GOOD)
+def test_one_page_at_a_time(case, tmp_path):
+    """No page is held longer than it must be, and every page that is kept between epochs is the stored one."""
+    memory = dataclasses.replace(case.memory, state_bytes=1, page_bytes=200)
+    rows = many(case) or 1 + CASES.index(case) % 3
+    output = run_job(
+        case.job(),
+        case.scripts(with_abort),
+        rows_per_epoch=rows,
+        checkpoint=tmp_path,
+        memory=memory,
+        state_backend="memory",
     )
     check(case, output.sinks)
 
@@ -95,7 +114,8 @@ def test_spark_crashed_restarted_suspended_and_restored(spark, tmp_path, monkeyp
     """The crash comes when an epoch is durable and nothing of it is published; the restarted run goes on a little."""
     job, inputs = combined_run("plain", pieces=5)
     shares = iter((1.0, 0.2))
-    with Lineages(job, inputs, tmp_path, memory=smallest(GROUPS["plain"])) as lineages:
+    memory = smallest(GROUPS["plain"])
+    with Lineages(job, inputs, tmp_path, memory=memory, state_backend="memory") as lineages:
         savepoint = crashing(
             monkeypatch,
             "durable:2:raise",

@@ -28,10 +28,14 @@ class MemoryBudget:
 
     payload_bytes: int = 16 << 20
     page_bytes: int = 128 << 10
+    state_bytes: int = 64 << 20
+    """Decoded state that a keyed step holds at once; what an epoch touches beyond that is written and let go on the way."""
+    cache_bytes: int = 256 << 20
+    """Pages that each worker keeps between epochs with the state backend `memory`."""
     driver_mb: int = 1024
 
     def __post_init__(self) -> None:
-        if min(self.payload_bytes, self.page_bytes, self.driver_mb) < 1:
+        if min(dataclasses.astuple(self)) < 1:
             msg = "memory budget must be above zero"
             raise InvalidPlan(msg, code="PLAN-030", found=dataclasses.asdict(self), hint="correct the budget")
 

@@ -64,6 +64,12 @@ def partitioned_text(plan: PartitionedPlan) -> str:
     return "\n".join(lines)
 
 
+def _held(plan: DeploymentPlan) -> str:
+    """What a worker holds of them: while an epoch runs, and between epochs."""
+    held = f"{_size(plan.memory.state_bytes)} of them held at once"
+    return f"{held}, {_size(plan.memory.cache_bytes)} kept" if plan.state_backend == "memory" else held
+
+
 def deployment_text(plan: DeploymentPlan) -> str:
     """The surroundings of a plan: engine, state, checkpoint, credits and memory."""
     memory = plan.memory
@@ -75,7 +81,8 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("epochs", _interval(plan.plan.graph.requirements)),
         *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
         ("memory", f"payloads of {_size(memory.payload_bytes)}"),
-        ("", f"state pages of {_size(memory.page_bytes)}, driver {memory.driver_mb} MiB"),
+        ("", f"state pages of {_size(memory.page_bytes)}, {_held(plan)}"),
+        ("", f"driver {memory.driver_mb} MiB"),
         *(("conf", f"{key}={value}") for key, value in plan.confs),
         ("fingerprint", plan.plan.fingerprint.whole),
     ]

@@ -98,7 +98,7 @@ class Accumulators:
         return list(zip(self._inputs.names, self._inputs.columns(rows), strict=True))
 
     def combine(self, table: pa.Table, by: list[str]) -> pa.Table:
-        """Partial results of rows: one row per group, in the order groups first occur."""
+        """Partial results of rows: one row per group, about in the order groups first occur."""
         plain = [part for part in self._parts if part.combine != DISTINCT]
         wanted = {part.combined: ((part.of, part.combine) if part.of else ([], "count_all")) for part in plain}
         table = _roomy(table, sorted({part.of for part in plain if part.combine == "sum"}))

@@ -13,6 +13,7 @@ from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.shares import Share, shares_of
 from millstream.runtime.stored import key_columns
 
 _NEW = HIDDEN + "new"
@@ -54,13 +55,21 @@ class AggregateOperator:
             key_groups=self._key_groups,
             page_bytes=self._page_bytes,
         )
+        is_end = self._operation.emit == "end" and turn.times.terminal
+        due = Due()
+        for share in shares_of(turn, pages, pages.everything() if is_end else set()):
+            due = self._run_share(share, pages, turn, is_end=is_end)
+        return due
+
+    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn, *, is_end: bool) -> Due:
         state = self._stored.empty_table()
-        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+        for phase, tables in ((BEFORE, share.before), (AFTER, share.after)):
             if tables:
                 state = self._merged(state, tables, pages, turn, phase)
-        if self._operation.emit == "end" and turn.times.terminal:
-            state = pa.concat_tables([state, pages.load(pages.everything())])
+        if is_end:
+            state = pa.concat_tables([state, pages.load(share.of(pages.everything()))])
             self._emit(state, turn, BEFORE)
+            pages.let_go()
             return Due()
         return pages.store(state)
 

@@ -69,7 +69,14 @@ class BroadcastOperator:
 
     def _entries(self, turn: Turn, uid: str, keys: Schema, slots: list[Any]) -> Entries:
         pages = StepPages(turn.store, uid)
-        return Entries(pages, keys, slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        return Entries(
+            pages,
+            keys,
+            slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+        )
 
 
 class _BroadcastCalls(Calls):

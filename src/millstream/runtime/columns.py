@@ -26,6 +26,23 @@ class ColumnPages:
         self._key_groups, self._limit = key_groups, page_bytes
         self._held: set[PageId] = set()
 
+    @property
+    def page_bytes(self) -> int:
+        """The size at which a page is divided."""
+        return self._limit
+
+    def __len__(self) -> int:
+        """How many pages hold something."""
+        return len(self._pages)
+
+    def division(self, group: int) -> int:
+        """Into how many pages a key group is divided."""
+        return self._pages.division(group)
+
+    def groups(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """The key group of each row."""
+        return key_group(self._hashes(table), self._key_groups)
+
     def load(self, pages: Iterable[PageId]) -> pa.Table:
         """The rows of these pages, apart from pages that were loaded before."""
         wanted = sorted(set(pages) - self._held)
@@ -69,7 +86,12 @@ class ColumnPages:
             written.add(page)
         for page in self._held - written:
             self._pages.write(page, None, Due())
+        self.let_go()
         return self._pages.flush()
+
+    def let_go(self) -> None:
+        """What was loaded is used no more; it may be loaded again."""
+        self._held = set()
 
     def _divided(self, table: pa.Table) -> pa.Table:
         """Divide key groups whose pages outgrew the limit; a divided group is loaded whole."""

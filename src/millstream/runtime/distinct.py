@@ -70,8 +70,8 @@ def _coded(values: pa.Array) -> _Codes:
 def merged_values(groups: Numbers, count: int, lists: pa.ListArray) -> pa.ListArray:
     """A list per group of the distinct values of all lists of its rows."""
     if count == len(lists):
-        # Groups are numbered as they first occur, so every row is its own group, in order.
-        return lists
+        # Every row is its own group. Arrow numbers groups about as they first occur, but not always.
+        return lists.take(pa.array(np.argsort(groups)))
     owners = groups[np.asarray(pc.list_parent_indices(lists))]
     return next(distinct_values(owners, count, lists.flatten(), [None]))
 

@@ -2,11 +2,14 @@
 
 A page holds encoded entries by encoded key, and beside them the due times of those keys that have any. An entry is a list of
 slots chosen by the operator, followed by the key's event-time and processing-time timers.
+
+What is decoded stays within a budget: operators go through keys and timers page after page, and between two shares of them
+pages that are held beyond the budget are written and let go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,11 +20,20 @@ import pyarrow as pa
 from millstream.errors import StepFailed
 from millstream.model.schema import Schema
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
-from millstream.runtime.pages import NEVER, Due, EntryPage, PageId, StepPages
+from millstream.runtime.pages import NEVER, STATE_BYTES, Due, EntryPage, PageId, StepPages
 from millstream.runtime.python_types import row_type, tuple_of
 
 Key = tuple[Any, ...]
+Numbers = npt.NDArray[np.int64]
 _NEVER = Due()
+_STORED, _LIVE = 200, 800
+"""About how many bytes Python needs for an entry beyond its content: on a decoded page, and decoded itself."""
+_GROWTH = 8
+"""How many times as large as its bytes a page of small entries is once it is decoded."""
+_SAMPLE = 64
+_DUE = 28
+"""Bytes of encoded due times."""
+_PAGE = np.int64(32)
 
 
 class Entry:
@@ -57,10 +69,12 @@ class Entries:
         *,
         key_groups: int,
         page_bytes: int,
+        state_bytes: int = STATE_BYTES,
         is_trusted: bool = False,
     ) -> None:
         self._is_trusted = is_trusted  # content that no user code made has its declared type
         self._pages, self._keys, self._groups, self._limit = pages, keys, key_groups, page_bytes
+        self._budget, self._held, self._grown = state_bytes, 0, set[int]()
         self._width = len(slots)
         stored = tuple_of(*(slot | None for slot in slots), list[int], list[int], int)
         self._entry_decoder = msgspec.msgpack.Decoder(stored)
@@ -72,15 +86,27 @@ class Entries:
         self._loaded: dict[PageId, EntryPage] = {}
         self._live: dict[PageId, dict[bytes, Entry]] = {}
 
-    def places(self, columns: list[pa.Array]) -> list[PageId]:
-        """The page of each row's key."""
+    @property
+    def most_pages(self) -> int:
+        """So many pages may be asked for between two calls of `settle`."""
+        return max(1, self._budget // (_GROWTH * self._limit))
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Whether the entries of keys on these pages, one of each, may be held all together."""
+        return len(np.unique(numbers)) * _GROWTH * self._limit + len(numbers) * _LIVE <= self._budget
+
+    def page_numbers(self, columns: list[pa.Array]) -> Numbers:
+        """A number for each row: that of its key's page, in the order of pages."""
         hashes = stable_hash(columns)
         groups = key_group(hashes, self._groups)
-        division: npt.NDArray[np.int64] = np.ones(self._groups, np.int64)
+        division: Numbers = np.ones(self._groups, np.int64)
         for group in np.flatnonzero(np.bincount(groups)).tolist():
             division[group] = self._pages.division(group)
-        pages = page_of(hashes, division[groups])
-        return list(map(PageId, groups.tolist(), pages.tolist()))
+        return groups << _PAGE | page_of(hashes, division[groups])
+
+    def places(self, columns: list[pa.Array]) -> list[PageId]:
+        """The page of each row's key."""
+        return pages_of(self.page_numbers(columns))
 
     def entry(self, key: Key, page: PageId) -> Entry:
         """The entry of a key, new and empty if there is none."""
@@ -99,7 +125,9 @@ class Entries:
         found = live.get(encoded)
         if found is None:
             known = self._key_decoder.decode(encoded) if key is None else key
-            found = live[encoded] = self._decoded(known, page, self._load(page).entries.get(encoded))
+            raw = self._load(page).entries.get(encoded)
+            found = live[encoded] = self._decoded(known, page, raw)
+            self._held += _LIVE if raw is None else _LIVE + 2 * _length(raw)
         return found
 
     def _decoded(self, key: Key, page: PageId, raw: msgspec.Raw | None) -> Entry:
@@ -111,21 +139,50 @@ class Entries:
         return entry
 
     def _load(self, page: PageId) -> EntryPage:
-        if page not in self._loaded:
-            content = self._pages.read(page)
-            self._loaded[page] = EntryPage({}, {}) if content is None else self._page_decoder.decode(content)
-        return self._loaded[page]
+        found = self._loaded.get(page)
+        if found is None:
+            found = self._pages.decoded(page, self._page_decoder.decode) or EntryPage({}, {})
+            self._loaded[page] = found
+            self._held += _size(found)
+        return found
+
+    def settle(self) -> None:
+        """Write and let go what is held if that is beyond the budget; entries given out before are used no more."""
+        if self._held > self._budget:
+            self._write_changed()
+            self._let_go()
 
     def due(self, *, event: int, processing: int) -> list[Entry]:
         """Entries with a timer due at these times, or with expired state; only pages that may hold one are read."""
-        known = {page for page, due in self._pages if _is_due(due, event, processing)}
-        found = []
-        for page in sorted(known | set(self._live)):
-            live = self._live.get(page, {})
-            stored = [k for k, due in self._load(page).due.items() if k not in live and _is_due(due, event, processing)]
-            fresh = [k for k, entry in live.items() if _is_due(self._due(entry), event, processing)]
-            found += [self._entry(encoded, page) for encoded in stored + fresh]
-        return found
+        return [entry for page in self._due_pages(event, processing) for entry in self._due_on(page, event, processing)]
+
+    def due_shares(self, *, event: int, processing: int) -> Iterator[list[Entry]]:
+        """As `due`, as many at a time as fit the budget; those of a share are used no more when the next is asked for."""
+        share: list[Entry] = []
+        for page in self._due_pages(event, processing):
+            if share and self._held > self._budget:
+                yield share
+                self.settle()
+                share = []
+            share += self._due_on(page, event, processing)
+        if share:
+            yield share
+
+    def _due_pages(self, event: int, processing: int) -> list[PageId]:
+        return sorted({page for page, due in self._pages if _is_due(due, event, processing)} | set(self._live))
+
+    def _due_on(self, page: PageId, event: int, processing: int) -> list[Entry]:
+        live = self._live.get(page, {})
+        stored = [k for k, due in self._load(page).due.items() if k not in live and _is_due(due, event, processing)]
+        fresh = [
+            k for k, entry in live.items() if self._has_due(entry) and _is_due(self._due(entry), event, processing)
+        ]
+        return [self._entry(encoded, page) for encoded in stored + fresh]
+
+    def _has_due(self, entry: Entry) -> bool:
+        """Most keys wait for nothing, which is quickly seen."""
+        has_timer = bool(entry.event_timers or entry.processing_timers) or entry.expiry < NEVER
+        return has_timer or self.event_expiry is not None
 
     def everything(self) -> list[Entry]:
         """Every entry there is; all pages are read."""
@@ -143,18 +200,28 @@ class Entries:
 
     def flush(self) -> Due:
         """Write the pages with changed entries and divide those that grew too large; returns the first due times."""
-        grown: set[int] = set()
+        self._write_changed()
+        for group in sorted(self._grown):
+            self._divide(group)
+        self._grown = set()
+        self._let_go()
+        return self._pages.flush()
+
+    def _let_go(self) -> None:
+        self._loaded, self._live, self._held = {}, {}, 0
+
+    def _write_changed(self) -> None:
+        """Key groups are divided behind the last page of the epoch: until then every key stays where it is."""
         for page, live in self._live.items():
             changed = {encoded: entry for encoded, entry in live.items() if entry.is_dirty}
             if changed:
                 content = self._load(page)
                 self._merge(content, changed)
                 if self._is_grown(content, self._write(page, content)):
-                    grown.add(page.group)
-        for group in sorted(grown):
-            self._divide(group)
-        self._loaded, self._live = {}, {}
-        return self._pages.flush()
+                    self._grown.add(page.group)
+        for page, content in self._loaded.items():
+            if page in self._pages:
+                self._pages.hold(page, content, _size(content))
 
     def _merge(self, content: EntryPage, changed: dict[bytes, Entry]) -> None:
         for encoded, entry in changed.items():
@@ -204,32 +271,61 @@ class Entries:
         for part in map(self._load, old):
             whole.entries.update(part.entries)
             whole.due.update(part.due)
-        if len(old) >= len(whole.entries):
+        numbers, pages = self._division(whole, len(old))
+        if pages == len(old):
             return
         for page in old:
             self._pages.write(page, None, _NEVER)
-        pages = len(old) * 2
+            self._loaded.pop(page, None)
         self._pages.divide(group, pages)
-        grown = False
-        for number, part in sorted(self._parts(whole, pages).items()):
-            self._loaded[PageId(group, number)] = part
-            grown |= self._is_grown(part, self._write(PageId(group, number), part))
-        if grown:
-            self._divide(group)
+        for number, part in sorted(_parts(whole, numbers).items()):
+            self._write(PageId(group, number), part)
 
-    def _parts(self, whole: EntryPage, pages: int) -> dict[int, EntryPage]:
+    def _division(self, whole: EntryPage, pages: int) -> tuple[list[int], int]:
+        """Into how many pages a key group is best divided, and the page of each entry."""
         hashes = self._hashes_of(list(whole.entries))
-        numbers = page_of(hashes, np.full(len(hashes), pages, np.int64)).tolist()
-        parts: dict[int, EntryPage] = {number: EntryPage({}, {}) for number in range(pages)}
-        for (encoded, raw), number in zip(whole.entries.items(), numbers, strict=True):
-            parts[number].entries[encoded] = raw
-            if encoded in whole.due:
-                parts[number].due[encoded] = whole.due[encoded]
-        return parts
+        sizes = np.array([_stored_size(key, raw, key in whole.due) for key, raw in whole.entries.items()], np.int64)
+        numbers = page_of(hashes, np.full(len(hashes), pages, np.int64))
+        while pages < len(sizes):
+            largest = np.zeros(pages, np.int64)
+            np.maximum.at(largest, numbers, sizes)
+            total = np.bincount(numbers, sizes, minlength=pages)
+            if not ((total > self._limit) & (total - largest > self._limit // 2)).any():
+                break
+            pages *= 2
+            numbers = page_of(hashes, np.full(len(hashes), pages, np.int64))
+        return numbers.tolist(), pages
 
     def _hashes_of(self, keys: list[bytes]) -> Hashes:
         columns = zip(*(self._key_decoder.decode(key) for key in keys), strict=True)
         return stable_hash([pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=True)])
+
+
+def pages_of(numbers: Numbers) -> list[PageId]:
+    """Numbers of pages as pages."""
+    return list(map(PageId, (numbers >> _PAGE).tolist(), (numbers & np.int64(0xFFFFFFFF)).tolist()))
+
+
+def _parts(whole: EntryPage, numbers: list[int]) -> dict[int, EntryPage]:
+    parts: dict[int, EntryPage] = {}
+    for (encoded, raw), number in zip(whole.entries.items(), numbers, strict=True):
+        part = parts.setdefault(number, EntryPage({}, {}))
+        part.entries[encoded] = raw
+        if encoded in whole.due:
+            part.due[encoded] = whole.due[encoded]
+    return parts
+
+
+def _stored_size(key: bytes, raw: msgspec.Raw, has_due: bool) -> int:  # noqa: FBT001
+    """The bytes an entry takes on its page; its due times stand there beside the key once more."""
+    return _length(raw) + (len(key) + 2) * (1 + has_due) + _DUE * has_due
+
+
+def _size(page: EntryPage) -> int:
+    """About how large a decoded page is, from some of its entries."""
+    some = list(page.entries.values())[:: max(1, len(page.entries) // _SAMPLE)]
+    mean = sum(map(_length, some)) // max(1, len(some))
+    return (_STORED + mean) * len(page.entries)
 
 
 def _length(raw: msgspec.Raw) -> int:

@@ -14,15 +14,16 @@ from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch, from_table
 from millstream.runtime.chain import Hands, to_batch
 from millstream.runtime.counts import StepCounts
-from millstream.runtime.entries import Entries, Entry
+from millstream.runtime.entries import Entries, Entry, pages_of
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keygroups import stable_order
-from millstream.runtime.pages import Due, PageStore
+from millstream.runtime.pages import STATE_BYTES, Due, PageStore
 from millstream.runtime.policy import BadRecords
 
 CHUNK = 16_384
 """Rows an operator turns into Python objects at a time."""
+Numbers = npt.NDArray[np.int64]
 _WIDEST = 1 << 62
 """Combined key codes stay below this."""
 Emit = Callable[[str, Batch, int], None]
@@ -44,6 +45,8 @@ class Turn(NamedTuple):
     """As `before`, of the second input of a step that takes two."""
     other_after: list[pa.Table] = []
     subtask: int = 0
+    state_bytes: int = STATE_BYTES
+    """How much decoded state to hold at once."""
 
 
 class KeyedOperator(Protocol):
@@ -134,33 +137,62 @@ class KeyRows(NamedTuple):
 
 
 def key_rows(tables: list[pa.Table], keys: tuple[str, ...], entries: Entries) -> Iterator[tuple[Batch, list[KeyRows]]]:
-    """All rows key by key, in their order within a key, a bounded number at a time."""
+    """All rows key by key, in their order within a key, a bounded number at a time.
+
+    Keys come in the order in which they first occur; where they are too many to hold all of them, in the order of their pages,
+    so that a page is done with before the next ones are read.
+    """
     if not tables:
         return
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
-    order, runs = group_by_key(table, keys)
-    for chunk, pieces in _in_chunks(table, order, runs, CHUNK):
-        firsts = pa.array([piece.start for piece in pieces])
-        values = [chunk.column(key).combine_chunks().take(firsts) for key in keys]
-        names = zip(*(column.to_pylist() for column in values), strict=True)
-        found = [entries.entry(name, place) for name, place in zip(names, entries.places(values), strict=True)]
-        yield from_table(chunk), [KeyRows(*piece, entry) for piece, entry in zip(pieces, found, strict=True)]
+    sorted_rows = _by_key(table, keys, entries)
+    for begin, end in _cuts(sorted_rows, entries.most_pages):
+        entries.settle()
+        first, last = np.searchsorted(sorted_rows.starts, begin, "right") - 1, np.searchsorted(sorted_rows.starts, end)
+        starts = np.maximum(sorted_rows.starts[first:last], begin) - begin
+        chunk = table.take(pa.array(sorted_rows.order[begin:end]))
+        values = [chunk.column(key).combine_chunks().take(pa.array(starts)).to_pylist() for key in keys]
+        places = pages_of(sorted_rows.pages[first:last])
+        found = [entries.entry(name, place) for name, place in zip(zip(*values, strict=True), places, strict=True)]
+        ends = [*starts[1:].tolist(), end - begin]
+        yield from_table(chunk), list(map(KeyRows, starts.tolist(), ends, found))
 
 
-def _in_chunks(
-    table: pa.Table, order: npt.NDArray[np.int64], runs: list[KeyRun], rows: int
-) -> Iterator[tuple[pa.Table, list[KeyRun]]]:
-    """The table in key order, a bounded number of rows at a time, with the runs of each piece; long runs are cut."""
-    piece: list[KeyRun] = []
-    begin = 0
-    for run in runs:
-        start = run.start
-        while start < run.end:
-            end = min(run.end, begin + rows)
-            piece.append(KeyRun(start - begin, end - begin))
-            start = end
-            if end - begin >= rows:
-                yield table.take(pa.array(order[begin:end])), piece
-                piece, begin = [], end
-    if piece:
-        yield table.take(pa.array(order[begin : begin + piece[-1].end])), piece
+class _SortedRows(NamedTuple):
+    """An order that puts rows of one key side by side."""
+
+    order: Numbers
+    starts: Numbers
+    """Where each key begins in it."""
+    pages: Numbers
+    """The page of each key."""
+    page_starts: Numbers
+    """Where each page begins; nowhere if all of them are held together."""
+
+
+def _by_key(table: pa.Table, keys: tuple[str, ...], entries: Entries) -> _SortedRows:
+    codes, bound = key_codes(table, keys)
+    order = stable_order(codes, bound)
+    ordered = codes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
+    firsts = pa.array(order[starts])
+    pages = entries.page_numbers([table.column(key).combine_chunks().take(firsts) for key in keys])
+    if entries.fits(pages):
+        return _SortedRows(order, starts, pages, np.empty(0, np.int64))
+    by_page = np.argsort(pages, kind="stable")
+    lengths = np.diff(np.r_[starts, len(ordered)])[by_page]
+    moved = np.cumsum(lengths) - lengths
+    places = np.repeat(starts[by_page] - moved, lengths) + np.arange(len(ordered))
+    pages = pages[by_page]
+    page_starts = moved[np.flatnonzero(np.r_[True, pages[1:] != pages[:-1]])]
+    return _SortedRows(order[places], moved, pages, page_starts)
+
+
+def _cuts(rows: _SortedRows, most_pages: int) -> Iterator[tuple[int, int]]:
+    """Where to cut, so that a piece has a bounded number of rows and of pages; rows of one key may be cut."""
+    begin, total = 0, len(rows.order)
+    while begin < total:
+        beyond = int(np.searchsorted(rows.page_starts, begin, "right")) - 1 + most_pages
+        end = min(begin + CHUNK, int(rows.page_starts[beyond]) if beyond < len(rows.page_starts) else total)
+        yield begin, end
+        begin = end

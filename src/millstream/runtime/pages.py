@@ -6,16 +6,23 @@ group is divided, and when the first timer of a page is due, so quiet pages are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from millstream.errors import CheckpointRefused
+from millstream.plan.deployment import MemoryBudget
+from millstream.runtime.kept_pages import KeptPages
 
 FORMAT = 1
+STATE_BYTES = MemoryBudget().state_bytes
+"""How much decoded state a step holds at once, unless the deployment says otherwise."""
 NEVER = 2**63 - 1
 """Later than the end of time: what is due then never happens."""
+
+
+Content = TypeVar("Content")
 
 
 class PageStore(Protocol):
@@ -90,6 +97,7 @@ class StepPages:
 
     def __init__(self, store: PageStore, step: str) -> None:
         self._store, self.step = store, step
+        self._kept = store if isinstance(store, KeptPages) else None
         stored = store.get(f"{step}/directory")
         self._groups = self._read_directory(stored)
         self._is_changed = False
@@ -128,6 +136,24 @@ class StepPages:
     def read(self, page: PageId) -> bytes | None:
         """A page's content; the store is asked only for pages the directory knows."""
         return self._store.get(self._key(page)) if page in self else None
+
+    def decoded(self, page: PageId, decode: Callable[[bytes], Content]) -> Content | None:
+        """A page's content, decoded unless this worker still holds it so."""
+        if self._kept is not None and page in self:
+            held: Content | None = self._kept.decoded(self._key(page))
+            if held is not None:
+                return held
+        content = self.read(page)
+        return None if content is None else decode(content)
+
+    def hold(self, page: PageId, decoded: object, size: int) -> None:
+        """The epochs to come may have the page as it is decoded here, where the backend keeps pages in the worker."""
+        if self._kept is not None:
+            self._kept.hold(self._key(page), decoded, size)
+
+    def __len__(self) -> int:
+        """How many pages hold something."""
+        return sum(len(group.due) for group in self._groups.values())
 
     def write(self, page: PageId, content: bytes | None, due: Due) -> None:
         """Replace a page; `None` removes it."""

@@ -39,7 +39,14 @@ class ProcessOperator:
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, due timers in time order, rows after it."""
         pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        entries = Entries(
+            pages,
+            self._keys,
+            self._slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+        )
         calls = Calls(self._node, self._operation, turn, entries)
         self._rows(calls, turn.before, turn.other_before, turn.times.before)
         calls.advance(turn.times)
@@ -118,10 +125,15 @@ class Calls:
     def _fire(self, kind: str, until: int) -> None:
         """Call due timers in the order of time, those of one instant in the order of their keys' pages.
 
-        An event-time timer that is set meanwhile and is due already joins them.
+        Where more keys are due than the budget of state admits, one share of the pages is done after the other.
         """
         is_event = kind == "event_timers"
-        due = self._entries.due(event=until if is_event else -MAX_TIME, processing=-MAX_TIME if is_event else until)
+        event, processing = (until, -MAX_TIME) if is_event else (-MAX_TIME, until)
+        for share in self._entries.due_shares(event=event, processing=processing):
+            self._fire_share(share, kind, until, is_event=is_event)
+
+    def _fire_share(self, due: list[Entry], kind: str, until: int, *, is_event: bool) -> None:
+        """An event-time timer that is set meanwhile and is due already joins them."""
         firing = self._context.firing = _Firing(until)
         for entry in due:
             for at in getattr(entry, kind):

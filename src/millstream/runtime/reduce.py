@@ -106,7 +106,14 @@ class RunningOperator:
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
         pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        entries = Entries(
+            pages,
+            self._keys,
+            self._slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+        )
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)

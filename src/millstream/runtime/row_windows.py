@@ -144,6 +144,7 @@ class RowWindowOperator:
             stored_types(self._contents.slots),
             key_groups=self._key_groups,
             page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
         )
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
@@ -218,8 +219,12 @@ class RowWindowOperator:
 
     def _close(self, entries: Entries, out: RowOutput, watermark: int) -> None:
         """Fire the windows that end by the watermark, in the order of their end; forget those past their lateness."""
+        for share in entries.due_shares(event=watermark, processing=-1):
+            self._close_share(share, out, watermark)
+
+    def _close_share(self, due: list[Entry], out: RowOutput, watermark: int) -> None:
         firing: list[tuple[int, int, Entry, OpenWindow]] = []
-        for number, entry in enumerate(entries.due(event=watermark, processing=-1)):
+        for number, entry in enumerate(due):
             held = [list(other) for other in entry.slots[0] or ()]
             firing += [
                 (w[1], number, entry, w) for w in held if w[1] - 1 <= watermark and w[1] - 1 in entry.event_timers

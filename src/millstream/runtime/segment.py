@@ -132,6 +132,11 @@ class Segment:
             self._rows = self._load()
         return self._rows
 
+    def let_go(self) -> None:
+        """Hold the rows no longer, where they can be loaded again."""
+        if self._load is not None:
+            self._rows = None
+
     def mark(self, places: Places) -> None:
         """Say that these rows have found a partner, or need none any more."""
         if not self.matched[places].all():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from millstream.runtime.pages import Due, PageId, PageStore, StepPages
+from millstream.runtime.pages import STATE_BYTES, Due, PageId, PageStore, StepPages
 from millstream.runtime.segment import GROUP_SHIFT, INDEX, Flags, Found, Segment, hits, merged, without
 
 _SIZE_BITS = 6
@@ -32,8 +32,8 @@ Attention = Callable[[Segment], int]
 class Segments:
     """The rows of one side of a join in one subtask, for the length of one epoch."""
 
-    def __init__(self, store: PageStore, uid: str, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, store: PageStore, uid: str, schema: pa.Schema, *, state_bytes: int = STATE_BYTES) -> None:
+        self._schema, self._budget, self._held = schema, state_bytes, 0
         self._rows, self._index = StepPages(store, uid), StepPages(store, index_uid(uid))
         self._stored: dict[int, list[PageId]] = {}
         self._dues: dict[PageId, Due] = {}
@@ -86,6 +86,12 @@ class Segments:
     def _load(self, place: PageId) -> pa.RecordBatch:
         content = self._rows.read(place)
         assert content is not None, f"a segment of {self._rows.step!r} has an index and rows"
+        self._held += len(content)
+        if self._held > self._budget:
+            # Groups are asked one after the other: rows of those before are hardly needed again, their index is kept.
+            for segment in self._opened.values():
+                segment.let_go()
+            self._held = len(content)
         return pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
 
     def flush(self, clock: int, *, attention: Attention, kept: Kept | None = None) -> Due:

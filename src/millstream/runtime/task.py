@@ -42,6 +42,7 @@ from millstream.runtime.exchange import (
     round_robin,
     same_subtask,
 )
+from millstream.runtime.kept_pages import KeptPages
 from millstream.runtime.keyed import Turn
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
 from millstream.runtime.operators import accumulators_of, combines, window_binner
@@ -255,6 +256,7 @@ class LevelTask:
             other_before=_tables(gate, second, BEFORE),
             other_after=_tables(gate, second, AFTER),
             subtask=self._report.task,
+            state_bytes=self._program.deployment.memory.state_bytes,
         )
         for phase in (BEFORE, AFTER):
             for port in ports:
@@ -320,4 +322,10 @@ def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], stor
         yield plans[0]._replace(level=level + 1)
     parallelism = program.deployment.plan.parallelism
     task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run)
-    yield from task.run((cell for cell in held if cell is not plans[0]), store)
+    cells = (cell for cell in held if cell is not plans[0])
+    if program.deployment.state_backend != "memory":
+        yield from task.run(cells, store)
+        return
+    kept = KeptPages(store, told.run, level, subtask, limit=program.deployment.memory.cache_bytes)
+    yield from task.run(cells, kept)
+    kept.close()

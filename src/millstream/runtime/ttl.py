@@ -78,17 +78,23 @@ class Sweep:
 
     def run(self, entries: Entries, *, now: int, watermark: int) -> None:
         """Visit the entries that are due."""
+        if not self._processing and not self._event:
+            return
         event = watermark if self._event else -MAX_TIME
-        for entry in entries.due(event=event, processing=now):
-            if entry.expiry <= now:
-                _drop(entry, self._processing, now)
-                ends = [entry.slots[slot][0] + ttl for slot, ttl in self._processing if entry.slots[slot] is not None]
-                entry.expiry = min(ends, default=NEVER)
-                entry.is_dirty = True
-            if self._event and watermark > MIN_TIME:
-                self._date(entry, watermark)
-                _drop(entry, self._event, watermark)
-                entry.is_dirty = True
+        for share in entries.due_shares(event=event, processing=now):
+            for entry in share:
+                self._visit(entry, now, watermark)
+
+    def _visit(self, entry: Entry, now: int, watermark: int) -> None:
+        if entry.expiry <= now:
+            _drop(entry, self._processing, now)
+            ends = [entry.slots[slot][0] + ttl for slot, ttl in self._processing if entry.slots[slot] is not None]
+            entry.expiry = min(ends, default=NEVER)
+            entry.is_dirty = True
+        if self._event and watermark > MIN_TIME:
+            self._date(entry, watermark)
+            _drop(entry, self._event, watermark)
+            entry.is_dirty = True
 
     def _date(self, entry: Entry, watermark: int) -> None:
         for slot, _ in self._event:

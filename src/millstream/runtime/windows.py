@@ -22,6 +22,7 @@ from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, group_by_key
 from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.shares import Share, shares_of
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Grid, Times, grid_of
 
@@ -56,12 +57,18 @@ class WindowAggregateOperator:
             key_groups=self._key_groups,
             page_bytes=self._page_bytes,
         )
+        due = Due()
+        for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
+            due = self._run_share(share, pages, turn)
+        return due
+
+    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn) -> Due:
         before, now = turn.times.before, turn.times.watermark
-        state = self._take(self._stored.empty_table(), turn.before, pages, turn, before, BEFORE)
+        state = self._take(self._stored.empty_table(), share.before, pages, turn, before, BEFORE)
         if now > before:
-            state = pa.concat_tables([state, pages.load(pages.due(now))])
+            state = pa.concat_tables([state, pages.load(share.of(pages.due(now)))])
             self._fire(state, turn, BEFORE, before, now)
-        state = self._take(state, turn.after, pages, turn, now, AFTER)
+        state = self._take(state, share.after, pages, turn, now, AFTER)
         bins = np.asarray(state.column(BIN).combine_chunks())
         ends = self._grid.all_later(bins, self._grid.span) - 1 + self._operation.lateness
         return pages.store(state.filter(pa.array(ends > now)), lambda table: self._next_due(table, now))

@@ -45,6 +45,5 @@ def compile_levels(session: SparkSession, deployment: DeploymentPlan, *, planner
     stream = stream.mapInArrow(SourceLevel(shipped), CELL_SCHEMA)
     # Each keyed level: one shuffle by slot, one call per subtask and epoch.
     for level in range(1, deployment.plan.depth + 1):
-        subtask = Subtask(shipped, level, deployment.state_backend, shipped.digest[:16])
-        stream = stream.groupBy("slot").transformWithState(subtask, CELL_SCHEMA, "Update", "None")
+        stream = stream.groupBy("slot").transformWithState(Subtask(shipped, level), CELL_SCHEMA, "Update", "None")
     return stream

@@ -22,7 +22,7 @@ from millstream.runtime.messages import TaskInput
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask
 from millstream.spark.errors import carried
-from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, CachedPages, MapStatePages
+from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, MapStatePages
 
 CELL_SCHEMA = "slot int, level int, head binary, body binary"
 _CELL_ARROW = pa.schema([("slot", pa.int32()), ("level", pa.int32()), ("head", pa.binary()), ("body", pa.binary())])
@@ -88,8 +88,8 @@ class SourceLevel:
 class Subtask(StatefulProcessor):
     """The body of a level above 0: called once per subtask and epoch, with all its cells."""
 
-    def __init__(self, shipped: Shipped, level: int, backend: str, query: str) -> None:
-        self._shipped, self._level, self._backend, self._query = shipped, level, backend, query
+    def __init__(self, shipped: Shipped, level: int) -> None:
+        self._shipped, self._level = shipped, level
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the level's pages."""
@@ -101,15 +101,8 @@ class Subtask(StatefulProcessor):
         subtask = labels.index(key[0])
         cells = [Cell(subtask, row.level, bytes(row.head), bytes(row.body)) for row in rows]
         with carried():
-            pages = self._pages(subtask)
-            for cell in run_subtask(self._shipped.program(self._level), subtask, cells, pages):
+            for cell in run_subtask(self._shipped.program(self._level), subtask, cells, MapStatePages(self._state)):
                 yield Row(slot=labels[cell.slot], level=cell.level, head=cell.head, body=cell.body)
-            pages.close()
-
-    def _pages(self, subtask: int) -> MapStatePages | CachedPages:
-        if self._backend == "memory":
-            return CachedPages(self._state, f"{self._query}/{self._level}/{subtask}")
-        return MapStatePages(self._state)
 
     def close(self) -> None:
         """Nothing to release: state belongs to Spark."""

@@ -32,11 +32,12 @@ class Made:
 
 
 class Epochs:
-    def __init__(self, job, *, parallelism=1, **memory):
+    def __init__(self, job, *, parallelism=1, backend="rocksdb", **memory):
         model = dataclasses.replace(
             job.model, requirements=dataclasses.replace(job.model.requirements, parallelism=parallelism)
         )
-        self.deployment = ms.Job.from_model(model).compile(Deployment(memory=MemoryBudget(**memory))).deployment
+        chosen = Deployment(memory=MemoryBudget(**memory), state_backend=backend)
+        self.deployment = ms.Job.from_model(model).compile(chosen).deployment
         self._programs = [LevelProgram(self.deployment, level) for level in range(self.deployment.plan.depth + 1)]
         self._schemas = {v.vertex.id: v.vertex.head.outputs.get("main") for v in self.deployment.plan.vertices}
         self.stores = {

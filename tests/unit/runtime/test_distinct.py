@@ -59,6 +59,12 @@ def test_lists_are_merged_also_where_they_are_a_part_of_an_array():
     assert [sorted(each) for each in merged.to_pylist()] == [[1, 2], [2, 3, 4]]
 
 
+def test_lists_of_groups_that_are_numbered_in_another_order_than_they_come():
+    """Arrow numbers groups by a hash table, which may put one that came later first."""
+    lists = pa.array([[1], [], [2, 3]], pa.list_(pa.int64()))
+    assert merged_values(np.array([1, 2, 0]), 3, lists).to_pylist() == [[2, 3], [1], []]
+
+
 def test_nothing_gives_nothing():
     assert next(distinct_values(np.empty(0, np.int64), 0, pa.array([], pa.int64()), [None])).to_pylist() == []
     assert next(distinct_values(np.empty(0, np.int64), 2, pa.array([], pa.string()), [None])).to_pylist() == [[], []]

@@ -144,3 +144,22 @@ def test_pairs_are_made_a_bounded_number_at_a_time():
         ([0, 0], [10, 11]),
         ([2, 2, 2], [5, 6, 7]),
     ]
+
+
+def test_rows_beyond_the_budget_are_let_go_and_loaded_again():
+    store = CountingStore()
+    segments = opened(store)
+    segments.add(segment([(key, key) for key in range(40)]))
+    flush(segments)
+    asking = segment([(key, 0) for key in range(40)])
+
+    def held(**options):
+        """The most segments whose rows were held at once, and the rows that were found."""
+        segments, most, rows = Segments(store, "s:left", SCHEMA, **options), 0, []
+        for hit in segments.find(asking, 3):
+            rows += hit.segment.take(hit.places).to_pylist()
+            most = max(most, sum(each._rows is not None for each in segments._opened.values()))
+        return most, sorted(row["k"] for row in rows)
+
+    assert held() == (GROUPS, list(range(40)))
+    assert held(state_bytes=1) == (1, list(range(40)))

@@ -1,4 +1,4 @@
-"""The parts of the Spark backend that need no JVM: slots, errors on their way, cached pages, shipped plans."""
+"""The parts of the Spark backend that need no JVM: slots, errors on their way, pages, shipped plans."""
 
 import subprocess
 import sys
@@ -11,11 +11,10 @@ import millstream as ms
 from millstream.errors import ExternalFailure, InvalidSchema, StepFailed
 from millstream.plan.deployment import Deployment
 from millstream.spark import level as level_module
-from millstream.spark import state as state_module
 from millstream.spark.errors import WorkerError, carried, translated
 from millstream.spark.level import Shipped
 from millstream.spark.slots import slot_labels, spark_hash
-from millstream.spark.state import CachedPages, MapStatePages
+from millstream.spark.state import MapStatePages
 
 
 def test_labels_are_a_bijection_for_every_parallelism():
@@ -64,13 +63,12 @@ def test_carried_lets_other_errors_through():
 
 
 class FakeMapState:
-    """Spark's MapState of one subtask; commits and rollbacks are the test's."""
+    """Spark's MapState of one subtask."""
 
     def __init__(self):
-        self.content, self.reads = {}, []
+        self.content = {}
 
     def getValue(self, key):
-        self.reads.append(key[0])
         return self.content.get(key[0])
 
     def updateValue(self, key, value):
@@ -88,64 +86,6 @@ def test_plain_pages():
     pages.delete("a")
     pages.delete("a")
     assert pages.get("a") is None
-
-
-@pytest.fixture
-def owner(request):
-    return f"test/{request.node.name}"
-
-
-def epoch(state, owner, **writes):
-    pages = CachedPages(state, owner)
-    for key, content in writes.items():
-        pages.put(key, content)
-    pages.close()
-
-
-def test_pages_stay_in_the_worker_between_epochs(owner):
-    state = FakeMapState()
-    epoch(state, owner, a=b"1", b=b"2")
-    state.reads.clear()
-    pages = CachedPages(state, owner)
-    assert (pages.get("a"), pages.get("b")) == (b"1", b"2")
-    assert state.reads == ["stamp"]
-    pages.delete("a")
-    assert pages.get("a") is None
-    pages.close()
-    assert CachedPages(state, owner).get("a") is None
-
-
-def test_a_copy_that_another_worker_overtook_is_dropped(owner):
-    state = FakeMapState()
-    epoch(state, owner, a=b"old")
-    kept = state_module._kept.pop(owner)
-    epoch(state, owner, a=b"new")
-    state_module._kept[owner] = kept
-    assert CachedPages(state, owner).get("a") == b"new"
-
-
-def test_a_rolled_back_epoch_is_not_remembered(owner):
-    state = FakeMapState()
-    epoch(state, owner, a=b"1")
-    committed = dict(state.content)
-    epoch(state, owner, a=b"2", c=b"3")
-    state.content = committed
-    pages = CachedPages(state, owner)
-    assert (pages.get("a"), pages.get("c")) == (b"1", None)
-
-
-def test_a_task_that_failed_leaves_no_copy(owner):
-    state = FakeMapState()
-    epoch(state, owner, a=b"1")
-    committed = dict(state.content)
-    CachedPages(state, owner).put("a", b"half")
-    state.content = committed
-    assert CachedPages(state, owner).get("a") == b"1"
-
-
-def test_an_empty_store_trusts_no_copy(owner):
-    epoch(FakeMapState(), owner, a=b"1")
-    assert CachedPages(FakeMapState(), owner).get("a") is None
 
 
 def shipped_job(function):

@@ -58,13 +58,17 @@ class Matching:
         """Match the rows up to the watermark, key by key, and let time pass."""
         if ready is not None:
             self.match(ready, watermark)
-        for entry in self._entries.due(event=watermark, processing=-MAX_TIME):
-            self._match_key(entry.key, entry, [((), False)] * len(self._sought), watermark)
+        self._pass_time(watermark, event=watermark, processing=-MAX_TIME)
 
     def expire(self, now: int) -> None:
         """Without event time: let the clock pass for keys with a deadline."""
-        for entry in self._entries.due(event=-MAX_TIME, processing=now):
-            self._match_key(entry.key, entry, [((), False)] * len(self._sought), now)
+        self._pass_time(now, event=-MAX_TIME, processing=now)
+
+    def _pass_time(self, until: int, *, event: int, processing: int) -> None:
+        nothing: list[Piece] = [((), False)] * len(self._sought)
+        for share in self._entries.due_shares(event=event, processing=processing):
+            for entry in share:
+                self._match_key(entry.key, entry, nothing, until)
 
     def match(self, ready: KeyedRows, until: int) -> None:
         """Match rows that are in order, and let time pass for their keys."""
@@ -72,6 +76,7 @@ class Matching:
             return
         bounds = np.r_[ready.starts, ready.rows.num_rows]
         for first, end in ready.chunks(CHUNK):
+            self._entries.settle()
             start, stop = int(bounds[first]), int(bounds[end])
             rows = ready.rows.slice(start, stop - start)
             with _without_collection():

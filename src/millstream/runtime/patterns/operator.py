@@ -76,7 +76,13 @@ class PatternOperator:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
         pages = StepPages(turn.store, self._node.uid)
         entries = Entries(
-            pages, self._keys, self._slots, key_groups=self._key_groups, page_bytes=self._page_bytes, is_trusted=True
+            pages,
+            self._keys,
+            self._slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+            is_trusted=True,
         )
         matching = Matching(self._node, self._sought, self._results(turn), entries)
         if not self._node.event_time:

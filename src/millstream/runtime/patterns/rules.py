@@ -61,7 +61,15 @@ class RulesOperator:
 
     def _entries(self, turn: Turn, uid: str, keys: Schema, slots: list[type]) -> Entries:
         pages = StepPages(turn.store, uid)
-        return Entries(pages, keys, slots, key_groups=self._key_groups, page_bytes=self._page_bytes, is_trusted=True)
+        return Entries(
+            pages,
+            keys,
+            slots,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+            is_trusted=True,
+        )
 
     def _timed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
         """Rows meet the patterns that are in force when the watermark passes them."""

@@ -27,10 +27,12 @@ class Firing:
         """Ask triggers about what the new watermark and the clock bring, and forget windows."""
         times, scope = self._times, self._calls.scope
         scope.clock = times.now
-        self._advance(self._entries.due(event=times.watermark, processing=-MAX_TIME))
+        for share in self._entries.due_shares(event=times.watermark, processing=-MAX_TIME):
+            self._advance(share)
         scope.watermark, self._is_event = times.watermark, False
         until = MAX_TIME if times.terminal else times.now
-        self._advance(self._entries.due(event=-MAX_TIME, processing=until))
+        for share in self._entries.due_shares(event=-MAX_TIME, processing=until):
+            self._advance(share)
 
     def _advance(self, due: list[Entry]) -> None:
         operation = self._calls.operation

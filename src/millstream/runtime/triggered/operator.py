@@ -60,7 +60,14 @@ class TriggeredWindowOperator:
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then what time brings, then rows after it."""
         pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(pages, self._keys, self._types, key_groups=self._key_groups, page_bytes=self._page_bytes)
+        entries = Entries(
+            pages,
+            self._keys,
+            self._types,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            state_bytes=turn.state_bytes,
+        )
         sweep = Sweep(self._operation.key_states)
         entries.event_expiry = sweep.event_expiry
         calls = Calls(self._node, self._contents, turn)
