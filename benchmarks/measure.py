@@ -8,19 +8,16 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
+from benchmarks.process_tree import watched
+
 Scale = Literal["small", "full"]
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
-_EVERY = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +142,14 @@ def run_side(comparison: str, side: str, setting: Setting) -> Measured:
     command = [sys.executable, "-m", "benchmarks.side", comparison, side]
     command += ["--scale", setting.scale, "--data", str(setting.data), "--work", str(setting.work)]
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment())
-        watch = _watched(process)
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment())
+        watch = watched(process)
     if process.returncode:
         msg = f"{comparison} {side} failed:\n{log.read_text(errors='replace')[-4000:]}"
         raise RuntimeError(msg)
     found = json.loads((setting.work / "measured.json").read_text())
     epochs = [Epoch(*epoch) for epoch in found["epochs"]]
-    cpu = np.interp([epoch.ended for epoch in epochs], watch.times, watch.cpu).tolist()
+    cpu = [watch.cpu_at(epoch.ended) for epoch in epochs]
     return Measured(
         epochs=epochs,
         rows=found["rows"],
@@ -163,68 +160,9 @@ def run_side(comparison: str, side: str, setting: Setting) -> Measured:
     )
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """What a side sees: workers are of the same Python as the driver."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-
-
-class _Process(NamedTuple):
-    pid: int
-    parent: int
-    name: str
-    resident: int
-    cpu: float
-    """Seconds of the process itself and of children that ended."""
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Watch:
-    peaks: dict[str, int] = dataclasses.field(default_factory=dict)
-    times: list[float] = dataclasses.field(default_factory=list)
-    cpu: list[float] = dataclasses.field(default_factory=list)
-
-    def note(self, root: int) -> None:
-        """Look once: resident bytes of the driver's Python, the JVM, all other processes and the sum; CPU of all.
-
-        `worker` is the largest of the other processes.
-        """
-        now = {"driver": 0, "jvm": 0, "workers": 0}
-        processes = _tree(root)
-        largest = 0
-        for process in processes:
-            kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
-            now[kind] += process.resident
-            largest = max(largest, process.resident if kind == "workers" else 0)
-        now |= {"total": sum(now.values()), "worker": largest}
-        self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
-        self.times.append(time.time())
-        self.cpu.append(sum(process.cpu for process in processes))
-
-
-def _watched(process: subprocess.Popen[bytes]) -> _Watch:
-    watch = _Watch()
-    while process.poll() is None:
-        watch.note(process.pid)
-        time.sleep(_EVERY)
-    return watch
-
-
-def _tree(root: int) -> list[_Process]:
-    """All processes below a process, and itself."""
-    found = [process for entry in Path("/proc").iterdir() if entry.name.isdigit() for process in _process(entry)]
-    below = {root}
-    while more := {process.pid for process in found if process.parent in below} - below:
-        below |= more
-    return [process for process in found if process.pid in below]
-
-
-def _process(entry: Path) -> list[_Process]:
-    try:
-        head, _, tail = (entry / "stat").read_text().rpartition(")")
-    except (FileNotFoundError, ProcessLookupError):
-        return []  # it ended since it was listed
-    fields = tail.split()
-    cpu = sum(map(int, fields[11:15])) / _TICKS
-    return [_Process(int(entry.name), int(fields[1]), head.partition("(")[2], int(fields[21]) * _PAGE, cpu)]
 
 
 def as_json(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.connectors.nexmark.dataset import event_table, write_parquet
+from millstream.connectors.nexmark.dataset import EVENTS_PER_FILE, event_table, write_parquet
 from millstream.connectors.nexmark.spec import nexmark
 
 KINDS = ("person", "auction", "bid")
@@ -23,7 +23,14 @@ def tables(events: int, **options: Any) -> dict[str, pa.Table]:
     return {kind: event_table(nexmark(events, kinds=kind, **options)) for kind in KINDS}
 
 
-def dataset(folder: Path, events: int, kinds: tuple[str, ...] = KINDS, **options: Any) -> dict[str, Path]:
+def dataset(
+    folder: Path,
+    events: int,
+    kinds: tuple[str, ...] = KINDS,
+    *,
+    events_per_file: int = EVENTS_PER_FILE,
+    **options: Any,
+) -> dict[str, Path]:
     """A folder of Parquet files for each kind; what an earlier call with the same options wrote is used again."""
     found = {}
     for kind in kinds:
@@ -31,10 +38,10 @@ def dataset(folder: Path, events: int, kinds: tuple[str, ...] = KINDS, **options
         found[kind] = folder / kind
         # Readers pass over a name that begins with an underscore.
         marker = found[kind] / "_complete.json"
-        wanted = json.dumps(spec.options, sort_keys=True)
+        wanted = json.dumps({**spec.options, "events_per_file": events_per_file}, sort_keys=True)
         if not marker.exists() or marker.read_text() != wanted:
             marker.unlink(missing_ok=True)
-            write_parquet(found[kind], spec)
+            write_parquet(found[kind], spec, events_per_file=events_per_file)
             marker.write_text(wanted)
     return found
 

@@ -135,7 +135,11 @@ class Oracle:
         """All rows that a query must give, in any order; of a changelog, the table it ends in."""
         if query in PYTHON:
             return PYTHON[query](self._tables)
-        return self._database.sql(SQL[query]).to_arrow_table()
+        return self.answer_of(SQL[query])
+
+    def answer_of(self, sql: str) -> pa.Table:
+        """What a query of one's own gives over the tables `person`, `auction` and `bid`."""
+        return self._database.sql(sql).to_arrow_table()
 
     def close(self) -> None:
         """Let go of the tables."""

@@ -14,6 +14,8 @@ from examples.nexmark.queries.events import Events
 import millstream as ms
 
 OUTPUT = "result"
+Settled = Callable[[pa.Table], pa.Table]
+"""From all rows that were published to the table that they come to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +24,27 @@ class Query:
 
     name: str
     build: Callable[[Events], ms.DataStream]
-    settled: Callable[[pa.Table], pa.Table] | None = None
-    """From all rows that were published to the table that they come to, if they are not that table themselves."""
+    settled: Settled | None = None
+    """What the rows come to, if they are not that table themselves."""
     files: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Options of the files it writes."""
 
-    def job(self, events: int, out: Path, *, requirements: Mapping[str, Any] | None = None, **options: Any) -> ms.Job:
-        """The job over so many events; `options` are those of `ms.nexmark`, `requirements` those of `ms.Job`."""
+    def job(
+        self,
+        events: int,
+        out: Path,
+        *,
+        requirements: Mapping[str, Any] | None = None,
+        folder: Path | None = None,
+        epoch_events: int | None = None,
+        **options: Any,
+    ) -> ms.Job:
+        """The job over so many events, generated or from the files of a folder.
+
+        `options` are those of `ms.nexmark`, `requirements` those of `ms.Job`.
+        """
         job = ms.Job(self.name, **(requirements or {}))
-        stream = self.build(Events(job=job, count=events, options=options))
+        stream = self.build(Events(job=job, count=events, options=options, folder=folder, epoch_events=epoch_events))
         stream.sink(OUTPUT, ms.files(out, **self.files))
         return job
 
@@ -42,7 +56,7 @@ class Query:
         return rows if self.settled is None else self.settled(rows)
 
 
-def last_of(*key: str) -> Callable[[pa.Table], pa.Table]:
+def last_of(*key: str) -> Settled:
     """The table that a changelog ends in: the last row of each key."""
 
     def settled(changes: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from millstream.model.time import instant_text
 
 app = typer.Typer(help="The Nexmark benchmark.", no_args_is_help=True)
 _FORMATS = ("parquet",)
+_DATA = Path("bench-results/nexmark")
 
 
 @app.command()
@@ -56,12 +57,38 @@ def run(
     events: Annotated[int, typer.Option("--events", min=1, help="How many.")] = 100_000,
     local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
     master: Master = "local[*]",
+    rivals: Annotated[
+        str | None,
+        typer.Option(
+            "--rivals", metavar="R,R", help="Measure, also spark and pyflink on the same files; none: ours alone."
+        ),
+    ] = None,
+    events_from: Annotated[
+        str, typer.Option("--input", help="files or generator: what we read when measured.")
+    ] = "files",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Keep measurements here, and go on from those in it.")
+    ] = None,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where measured runs keep their files.")] = _DATA,
+    epoch_events: Annotated[
+        int | None, typer.Option("--epoch-events", min=2, help="Events of an epoch or batch of measured runs.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds after which a measured side is given up.")] = 900,
     debug: Debug = False,
 ) -> None:
     """Run queries of examples/nexmark and compare their answers with the known ones; exit code 1 when one differs.
 
     Rows and checksums of 100 000 and 1 000 000 events are known; those of other numbers are computed by DuckDB.
+    With --rivals every side of every query runs in a process of its own, one after the other, over the same files.
     """
+    if rivals is not None:
+        if local:
+            msg = "--rivals measures on Spark and does not go with --local"
+            raise typer.BadParameter(msg)
+        with reported(debug=debug):
+            options = {"epoch_events": epoch_events, "data": data, "timeout": timeout, "input": events_from}
+            _compare(queries, events, rivals, out, options)
+        return
     with reported(debug=debug):
         runs = _module("examples.nexmark.running")
         chosen = _chosen(queries, list(runs.QUERIES))
@@ -73,6 +100,37 @@ def run(
         typer.echo(f"{len(chosen) - wrong} of {len(chosen)} queries exact over {events:,} events")
         if wrong:
             raise typer.Exit(JOB_FAILED)
+
+
+def _compare(queries: str, events: int, rivals: str, out: Path | None, options: dict[str, Any]) -> None:
+    """Print the table of a measured run, line by line."""
+    comparing = _module("examples.nexmark.rivals.comparing")
+    if options["input"] not in comparing.INPUTS:
+        msg = f"--input takes {', '.join(comparing.INPUTS)}, found {options['input']!r}"
+        raise typer.BadParameter(msg)
+    epoch_events = options["epoch_events"] or comparing.epoch_events_for(events)
+    comparison = comparing.Comparison(
+        queries=tuple(_chosen(queries, list(comparing.QUERIES))),
+        rivals=() if rivals == "none" else tuple(_chosen(rivals, list(comparing.RIVALS), option="--rivals")),
+        events=events,
+        **options | {"epoch_events": epoch_events, "data": options["data"] / f"{events}-{epoch_events}"},
+    )
+    results = _results(comparing, comparison, out)
+    for line in comparing.table(comparison, results):
+        typer.echo(line)
+    if wrong := comparing.wrong(comparison, results):
+        typer.echo(f"wrong or failed: {', '.join(wrong)}")
+        raise typer.Exit(JOB_FAILED)
+    typer.echo(f"{len(comparison.queries)} of {len(comparison.queries)} queries exact over {events:,} events")
+
+
+def _results(comparing: Any, comparison: Any, out: Path | None) -> Any:
+    try:
+        return comparing.Results(out, comparison.settings)
+    except ValueError as problem:
+        msg = "the file holds measurements of another run"
+        hint = "name another file, or repeat that run's --events, --epoch-events and --input"
+        raise BadTarget(msg, code="CLI-020", found=str(problem), hint=hint) from problem
 
 
 def _module(name: str) -> Any:
@@ -87,11 +145,11 @@ def _module(name: str) -> Any:
         raise BadTarget(msg, code="CLI-002", found=str(problem), hint=hint) from problem
 
 
-def _chosen(queries: str, known: list[str]) -> list[str]:
-    names = known if queries == "all" else list(dict.fromkeys(name.strip() for name in queries.split(",")))
+def _chosen(text: str, known: list[str], *, option: str = "--queries") -> list[str]:
+    names = known if text == "all" else list(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = [name for name in names if name not in known]
     if unknown:
-        msg = f"--queries takes {', '.join(known)}, found {', '.join(map(repr, unknown))}"
+        msg = f"{option} takes {', '.join(known)}, found {', '.join(map(repr, unknown))}"
         raise typer.BadParameter(msg)
     return names
 

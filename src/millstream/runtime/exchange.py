@@ -113,7 +113,7 @@ class RowSender:
     def close(self) -> None:
         """Put everything still held into the outbox."""
         for phase in (BEFORE, AFTER):
-            for batch in _joined(self._held[phase]):
+            for batch in joined_rows(self._held[phase]):
                 self._pack(batch, phase)
             self._held[phase] = []
         self._bytes = 0
@@ -180,7 +180,8 @@ def same_subtask(target: Target, task: int) -> Chooser:
     return lambda _: task % target.parallelism
 
 
-def _joined(batches: list[Batch]) -> list[Batch]:
+def joined_rows(batches: list[Batch]) -> list[Batch]:
+    """One batch of all rows, or none when there is nothing to join."""
     if len(batches) < 2:
         return batches
     tables = [pa.Table.from_batches([batch.with_time_column()]) for batch in batches]

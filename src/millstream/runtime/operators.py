@@ -36,7 +36,7 @@ from millstream.runtime.triggered.operator import TriggeredWindowOperator, trigg
 from millstream.runtime.window_grid import grid_of
 from millstream.runtime.windows import WindowAggregateOperator, window_columns
 
-__all__ = ["accumulators_of", "combines", "keyed_operator", "stores_of", "window_binner"]
+__all__ = ["accumulators_of", "combines", "keyed_operator", "ranks", "stores_of", "window_binner"]
 
 
 def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> KeyedOperator:  # noqa: PLR0912
@@ -125,6 +125,12 @@ def combines(node: StreamNode) -> bool:
     if not isinstance(operation, Window) or operation.is_triggered:
         return False
     return bool(operation.aggregates) and operation.window.kind != "session"
+
+
+def ranks(node: StreamNode) -> bool:
+    """Whether rows that cannot stay are left out before the shuffle."""
+    operation = node.operation
+    return isinstance(operation, TopN) or (isinstance(operation, Deduplicate) and not operation.is_first_come)
 
 
 def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late: Sender | None) -> Binner | None:

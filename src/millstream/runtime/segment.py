@@ -113,9 +113,10 @@ class Segment:
         segment._index, segment._load = index, load
         return segment
 
-    def take(self, places: Places) -> pa.RecordBatch:
-        """The rows at these places."""
-        return self.rows().take(pa.array(self.origins(places)))
+    def take(self, places: Places, columns: list[str] | None = None) -> pa.RecordBatch:
+        """The rows at these places, with all columns or some."""
+        rows = self.rows() if columns is None else self.rows().select(columns)
+        return rows.take(pa.array(self.origins(places)))
 
     def origins(self, places: Places) -> Places:
         """Where these rows stood among those that came."""

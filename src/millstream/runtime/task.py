@@ -45,9 +45,10 @@ from millstream.runtime.exchange import (
 from millstream.runtime.kept_pages import KeptPages
 from millstream.runtime.keyed import Turn
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
-from millstream.runtime.operators import accumulators_of, combines, window_binner
+from millstream.runtime.operators import accumulators_of, combines, ranks, window_binner
 from millstream.runtime.pages import PageStore
 from millstream.runtime.program import LevelProgram
+from millstream.runtime.ranking import Ranking, RankingSender
 from millstream.runtime.subtask_state import export_state, restore_state
 
 
@@ -120,7 +121,10 @@ class LevelTask:
             "rebalance": lambda: round_robin(target, self._report.task),
             "forward": lambda: same_subtask(target, self._report.task),
         }
-        return RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
+        rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
+        if planned.edge.partition == "hash" and ranks(node):
+            return RankingSender(rows, Ranking(node), self._hands.count(node.id), payload)
+        return rows
 
     def _combining(self, planned: PlannedEdge, target: Target, node: StreamNode, payload: int) -> Sender:
         counts = self._hands.count(node.id)

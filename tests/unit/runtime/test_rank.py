@@ -8,7 +8,7 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
-from millstream.runtime.rank import _places
+from millstream.runtime.ranking import places
 
 NAN = float("nan")
 
@@ -33,7 +33,7 @@ NAN = float("nan")
 )
 def test_the_order_of_values(kind, values):
     column = pa.chunked_array([values, values[::-1]], kind)
-    up, down = _places(column, descending=False), _places(column, descending=True)
+    up, down = places(column, descending=False), places(column, descending=True)
     count = len(values)
     assert up[:count].tolist() == sorted(up[:count].tolist())
     assert len(set(up[:count].tolist())) == count
@@ -42,7 +42,7 @@ def test_the_order_of_values(kind, values):
 
 
 def test_both_zeros_are_one_value():
-    assert len(set(_places(pa.chunked_array([[0.0, -0.0]]), descending=False).tolist())) == 1
+    assert len(set(places(pa.chunked_array([[0.0, -0.0]]), descending=False).tolist())) == 1
 
 
 def ranks(emit="epoch", **options):

@@ -83,11 +83,22 @@ class _Epoch:
         return np.full(len(times), end, np.int64)
 
     def _meet(self, asking: Segment, side: int, phase: int) -> None:
+        deciding = self._out.deciding
+
         def emit(mine: pa.RecordBatch, theirs: pa.RecordBatch, times: Times) -> Flags:
             left, right = (mine, theirs) if side == 0 else (theirs, mine)
-            return self._out.pairs(left, right, times, phase)
+            return self._out.pairs(left, right, times, phase, is_checked=deciding is not None)
 
-        gathering = Gathering(asking, emit, marks=(self._stays[side], self._stays[1 - side]))
+        def check(mine: pa.RecordBatch, theirs: pa.RecordBatch) -> Flags:
+            left, right = (mine, theirs) if side == 0 else (theirs, mine)
+            return self._out.holding(left, right)
+
+        gathering = Gathering(
+            asking,
+            emit,
+            marks=(self._stays[side], self._stays[1 - side]),
+            check=None if deciding is None else (check, deciding[side], deciding[1 - side]),
+        )
         for found in self._sides[1 - side].segments.find(asking, CHUNK):
             gathering.add(self._in_time(found, asking, side))
         gathering.flush()

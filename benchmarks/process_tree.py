@@ -1,0 +1,96 @@
+"""Memory and CPU of a process with everything below it, looked at while it runs."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_EVERY = 0.1
+
+
+class _Process(NamedTuple):
+    pid: int
+    parent: int
+    name: str
+    resident: int
+    cpu: float
+    """Seconds of the process itself and of children that ended."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Watch:
+    """What was seen of a tree, look by look."""
+
+    peaks: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Highest resident bytes of the driver's Python, the JVM, all other processes, the largest of those, and the sum."""
+    times: list[float] = dataclasses.field(default_factory=list)
+    """When it was looked, on the wall clock."""
+    cpu: list[float] = dataclasses.field(default_factory=list)
+    """CPU seconds of all processes until then."""
+    resident: list[int] = dataclasses.field(default_factory=list)
+    """Resident bytes of all processes then."""
+
+    def note(self, root: int) -> None:
+        """Look once."""
+        now = {"driver": 0, "jvm": 0, "workers": 0}
+        processes = _tree(root)
+        largest = 0
+        for process in processes:
+            kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
+            now[kind] += process.resident
+            largest = max(largest, process.resident if kind == "workers" else 0)
+        now |= {"total": sum(now.values()), "worker": largest}
+        self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
+        self.times.append(time.time())
+        self.cpu.append(sum(process.cpu for process in processes))
+        self.resident.append(now["total"])
+
+    def cpu_at(self, instant: float) -> float:
+        """CPU seconds used until then; between two looks, in proportion."""
+        after = bisect.bisect_left(self.times, instant)
+        if after == 0 or after == len(self.times):
+            return self.cpu[min(after, len(self.times) - 1)]
+        share = (instant - self.times[after - 1]) / (self.times[after] - self.times[after - 1])
+        return self.cpu[after - 1] + share * (self.cpu[after] - self.cpu[after - 1])
+
+    def peak_until(self, instant: float) -> int:
+        """Highest resident bytes of all processes together until then."""
+        return max((size for at, size in zip(self.times, self.resident, strict=True) if at <= instant), default=0)
+
+
+def watched(process: subprocess.Popen[bytes], *, also: Callable[[], None] | None = None) -> Watch:
+    """Look at a process until it ends; `also` is called at every look."""
+    watch = Watch()
+    while process.poll() is None:
+        watch.note(process.pid)
+        if also is not None:
+            also()
+        time.sleep(_EVERY)
+    return watch
+
+
+def _tree(root: int) -> list[_Process]:
+    """All processes below a process, and itself."""
+    found = [process for entry in Path("/proc").iterdir() if entry.name.isdigit() for process in _process(entry)]
+    below = {root}
+    while more := {process.pid for process in found if process.parent in below} - below:
+        below |= more
+    return [process for process in found if process.pid in below]
+
+
+def _process(entry: Path) -> list[_Process]:
+    try:
+        head, _, tail = (entry / "stat").read_text().rpartition(")")
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it ended since it was listed
+    fields = tail.split()
+    cpu = sum(map(int, fields[11:15])) / _TICKS
+    return [_Process(int(entry.name), int(fields[1]), head.partition("(")[2], int(fields[21]) * _PAGE, cpu)]
