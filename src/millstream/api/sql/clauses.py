@@ -11,8 +11,10 @@ from millstream.graph.expressions.reading import node_name
 _OFFERED: dict[type[exp.Expr], frozenset[str]] = {
     node: frozenset(names.split())
     for node, names in {
-        exp.Select: "expressions from_ where group having distinct joins hint",
-        exp.Union: "this expression distinct",
+        exp.Select: "expressions from_ where group having distinct joins hint with_",
+        exp.Union: "this expression distinct with_",
+        exp.With: "expressions",
+        exp.CTE: "this alias",
         exp.Subquery: "this alias",
         exp.From: "this",
         exp.Table: "this alias",
@@ -57,7 +59,7 @@ _HINTS: dict[str, tuple[str, TokenType | None, str]] = {
     "distribute": ("DISTRIBUTE BY", TokenType.DISTRIBUTE_BY, "use .key_by(...)"),
     "limit": ("LIMIT", TokenType.LIMIT, _ORDER),
     "offset": ("OFFSET", TokenType.OFFSET, _ORDER),
-    "with_": ("WITH", TokenType.WITH, "write the inner statement as a sql step of its own, or in FROM (SELECT ...)"),
+    "recursive": ("WITH RECURSIVE", TokenType.WITH, "use .key_by(...).process(...)"),
     "qualify": ("QUALIFY", TokenType.QUALIFY, "write ROW_NUMBER() in FROM (SELECT ...) and WHERE rn <= N around it"),
     "windows": ("WINDOW", TokenType.WINDOW, "GROUP BY window(ts, '10 seconds'), or FROM TUMBLE(...)"),
     "laterals": ("LATERAL VIEW", TokenType.LATERAL, "use .flat_map(...) before the statement"),

@@ -26,6 +26,8 @@ class Sides:
     left: frozenset[str]
     right: frozenset[str]
     times: frozenset[str]
+    ends: frozenset[str]
+    """Those that hold the end of the window whose result a row is."""
     schema: Schema
 
     def of(self, node: exp.Expr) -> str:
@@ -56,6 +58,10 @@ class Conditions:
         if self._bounded(node):
             return
         if isinstance(node, exp.EQ) and {self.sides.of(node.this), self.sides.of(node.expression)} == {"left", "right"}:
+            if all(
+                isinstance(each, exp.Column) and each.name in self.sides.ends for each in (node.this, node.expression)
+            ):
+                self._within(0, 0)
             is_left = self.sides.of(node.this) == "left"
             self.keys.append((node.this, node.expression) if is_left else (node.expression, node.this))
             return
@@ -96,17 +102,18 @@ class Conditions:
         ahead = other[1] - one[1]
         is_exact = all(self.sides.schema[name].type == pa.int64() for name, _ in (one, other))
         step = 1 if is_exact else 0
-        if kind in {exp.GTE, exp.GT, exp.EQ}:
-            bound = ahead + step * (kind is exp.GT)
-            self.lower = bound if self.lower is None else max(self.lower, bound)
-        if kind in {exp.LTE, exp.LT, exp.EQ}:
-            bound = ahead - step * (kind is exp.LT)
-            self.upper = bound if self.upper is None else min(self.upper, bound)
+        lower = ahead + step * (kind is exp.GT) if kind in {exp.GTE, exp.GT, exp.EQ} else None
+        upper = ahead - step * (kind is exp.LT) if kind in {exp.LTE, exp.LT, exp.EQ} else None
+        self._within(lower, upper)
         if kind is exp.EQ and not ahead:
             self.keys.append((column(other[0]), column(one[0])))
         elif not is_exact:
             self.rest.append(kind(this=self._micros(*one), expression=self._micros(*other)))
         return True
+
+    def _within(self, lower: int | None, upper: int | None) -> None:
+        self.lower = max((each for each in (self.lower, lower) if each is not None), default=None)
+        self.upper = min((each for each in (self.upper, upper) if each is not None), default=None)
 
     def _moved(self, node: exp.Expr) -> tuple[str, int] | None:
         """A column of event time, with the milliseconds that are added to it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -12,13 +13,14 @@ from millstream.api.sql.context import Building, Names
 from millstream.api.sql.group import free_name
 from millstream.api.sql.refusal import JOIN, TABLE, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
-from millstream.api.sql.times import event_columns
+from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
 from millstream.graph.join import How, Join, WindowJoin, right_names
-from millstream.graph.step import Filter, WithColumns
+from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
 
 if TYPE_CHECKING:
+    from millstream.api.job import Job
     from millstream.api.keyed import KeyedStream
 
 _HOWS: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -109,13 +111,18 @@ def _sides(sides: tuple[Relation, Relation], relation: Relation) -> Sides:
     left, right = sides
     origin = _origins(sides, relation)
     names = list(origin)
-    times = event_columns(left.stream._job, left.stream.as_input()) & set(left.stream.schema.names)
-    theirs = event_columns(right.stream._job, right.stream.as_input())
+
+    def known(found: Callable[[Job, StepInput], frozenset[str]]) -> frozenset[str]:
+        mine = found(left.stream._job, left.stream.as_input()) & set(left.stream.schema.names)
+        theirs = found(right.stream._job, right.stream.as_input())
+        return mine | {name for name in names if origin[name] in theirs}
+
     fields = [*left.stream.schema, *(Field(name, right.stream.schema[origin[name]].type) for name in names)]
     return Sides(
         left=frozenset(left.stream.schema.names),
         right=frozenset(names),
-        times=times | {name for name in names if origin[name] in theirs},
+        times=known(event_columns),
+        ends=known(window_ends),
         schema=Schema(tuple(fields)),
     )
 

@@ -69,6 +69,10 @@ def read_statement(text: str, step: str | None) -> tuple[exp.Expr, Place]:
         raise place.refuse(NOT_A_QUERY, "is nested too deeply", hint="split it into several steps") from None
     tree = _only(trees, place)
     check_clauses(tree, place)
+    for inner in tree.find_all(exp.Select, exp.Union):
+        if inner is not tree and inner.args.get("with_"):
+            hint = "write it before the whole statement"
+            raise place.refuse(CLAUSE, "WITH inside brackets is not offered", at=inner.args["with_"], hint=hint)
     return tree, place
 
 

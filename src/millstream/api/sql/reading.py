@@ -49,8 +49,7 @@ def _table(building: Building, node: exp.Expr, names: Names) -> Relation:
     call = window_call(node)
     if call is not None:
         named = call.expressions[0]
-        stream = building.stream_named(named.name, named)
-        return windowed_table(call, relation_of(stream, alias or named.name), building.place)
+        return windowed_table(call, building.relation_named(named.name, alias, named), building.place)
     if isinstance(node, exp.Subquery):
         from millstream.api.sql.build import query
 
@@ -59,7 +58,7 @@ def _table(building: Building, node: exp.Expr, names: Names) -> Relation:
             relation_of(made.stream, alias), is_updating=made.is_updating, stateful=made.stateful
         )
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        return relation_of(building.stream_named(node.name, node), alias or node.name)
+        return building.relation_named(node.name, alias, node)
     problem = "FROM takes streams, window tables and SELECT in brackets"
     known = "stream, TUMBLE(...), HOP(...), SESSION(...), (SELECT ...)"
     raise building.place.refuse(TABLE, problem, at=node, found=node.sql("spark"), known=known)

@@ -33,7 +33,11 @@ CASES = [
     ("STEP-141", "SELECT SUM(x) OVER (PARTITION BY user) AS s FROM stream", "OVER", "window"),
     ("STEP-141", "SELECT FIRST(x) OVER w AS s FROM stream WINDOW w AS (PARTITION BY user)", "WINDOW", "TUMBLE"),
     ("STEP-141", "SELECT user FROM stream QUALIFY x > 1", "QUALIFY", "ROW_NUMBER"),
-    ("STEP-141", "WITH a AS (SELECT 1) SELECT * FROM a", "WITH", "FROM (SELECT"),
+    ("STEP-141", "WITH RECURSIVE a AS (SELECT x FROM stream) SELECT x FROM a", "RECURSIVE", "process"),
+    ("STEP-141", "SELECT x FROM (WITH a AS (SELECT x FROM stream) SELECT x FROM a) b", "WITH inside", "before the whole"),
+    ("STEP-142", "WITH a AS (SELECT x FROM stream) SELECT x FROM stream", "does not read 'a'", "FROM a"),
+    ("STEP-142", "WITH stream AS (SELECT x FROM stream) SELECT x FROM stream", "two tables", "another name"),
+    ("STEP-152", "WITH a AS (SELECT COUNT(*) AS n FROM stream) SELECT MAX(n) AS m FROM a", "aggregate over", "emit="),
     ("STEP-141", "SELECT user FROM stream MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS x > 1)", "MATCH_RECOGNIZE", ".pattern("),
     ("STEP-141", "SELECT user FROM stream WHERE x IN (SELECT id FROM other)", "IN", "job.sql"),
     ("STEP-141", "SELECT user FROM stream WHERE EXISTS (SELECT id FROM other)", "EXISTS", "job.sql"),
@@ -203,7 +207,7 @@ def test_streams_must_be_of_the_job_and_be_read():
         with pytest.raises(MillstreamError) as caught:
             job.sql(PLAIN, **given)
         assert caught.value.code == "STEP-142"
-    with pytest.raises(MillstreamError, match="does not read the stream 'other'"):
+    with pytest.raises(MillstreamError, match="does not read 'other'"):
         job.sql(PLAIN, stream=stream, other=other)
 
 

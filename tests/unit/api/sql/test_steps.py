@@ -37,6 +37,7 @@ TOTALS = """
             ["q", "q.ranked"],
         ),
         ("SELECT t.user FROM (SELECT * FROM stream WHERE x > 1) AS t", ["q.t", "q"]),
+        ("WITH a AS (SELECT user FROM stream WHERE x > 0) SELECT DISTINCT user FROM a", ["q.a.where", "q.a", "q"]),
         ("SELECT user FROM stream UNION ALL SELECT upper(user) AS u FROM stream", ["q.1", "q.2", "q.2.names", "q"]),
     ],
 )
