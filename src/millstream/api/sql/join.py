@@ -13,9 +13,10 @@ from millstream.api.sql.context import Building, Names
 from millstream.api.sql.group import free_name
 from millstream.api.sql.refusal import JOIN, TABLE, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
+from millstream.api.sql.temporal import temporal_operation, version_of
 from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
-from millstream.graph.join import How, Join, WindowJoin, right_names
+from millstream.graph.join import How, Join, JoinOperation, WindowJoin, right_names
 from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
 
@@ -32,11 +33,12 @@ def joined(
 ) -> tuple[Relation, list[exp.Expr]]:
     """Both relations as one, and the conditions of WHERE that are left; an inner join takes them all."""
     place = building.place
-    how = _how(join, place)
+    how, instant = _how(join, place), version_of(join, place)
+    takes_where = how == "inner" and instant is None
     _check_sides(building, sides)
     relation, prefix = _together(sides, join, how, place)
     conditions = Conditions(sides=_sides(sides, relation), place=place)
-    given = conjuncts(join.args.get("on")) + (where if how == "inner" else [])
+    given = conjuncts(join.args.get("on")) + (where if takes_where else [])
     pairs = [_is_same_window(node, sides) for node in given]
     _check_window(sides, given, pairs, place)
     for node, is_window in zip(given, pairs, strict=True):
@@ -44,12 +46,15 @@ def joined(
             conditions.take(resolved(node, relation, place))
     conditions.keys += [_using_pair(name, sides, relation, place) for name in join.args.get("using") or ()]
     conditions.check_bounds()
-    if how == "inner":
+    if takes_where:
         sides = _filtered(building, conditions, sides, relation, names)
-    operation = _operation(conditions, how, prefix, sides, building)
+    if instant is None:
+        operation = _operation(conditions, how, prefix, sides, building)
+    else:
+        operation = temporal_operation(instant, conditions, how, prefix, relation)
     left, right = _keyed(building, conditions, sides, relation, names)
     made = building.step(operation, (left.as_input(), right.as_input()), names, state=True)
-    return dataclasses.replace(relation, stream=made, stateful=made), [] if how == "inner" else where
+    return dataclasses.replace(relation, stream=made, stateful=made), [] if takes_where else where
 
 
 def _how(join: exp.Join, place: Place) -> How:
@@ -172,7 +177,7 @@ def _using_pair(
 
 def _operation(
     conditions: Conditions, how: How, prefix: str | None, sides: tuple[Relation, Relation], building: Building
-) -> Join | WindowJoin:
+) -> JoinOperation:
     place = building.place
     where = text_of(all_of(conditions.rest), place) if conditions.rest else None
     if not conditions.keys:

@@ -10,7 +10,7 @@ from millstream.api.sql.aggregates import first_call
 from millstream.api.sql.context import Building, Names
 from millstream.api.sql.join import joined
 from millstream.api.sql.rank import ranked
-from millstream.api.sql.refusal import GROUPING, TABLE, WINDOW
+from millstream.api.sql.refusal import CLAUSE, GROUPING, TABLE, WINDOW
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, relation_of, resolved, uses
 from millstream.api.sql.shapes import ranking_of, window_call
 from millstream.api.sql.windows import windowed_table
@@ -25,6 +25,9 @@ def read_from(
     place = building.place
     source, where = select.args.get("from_"), select.args.get("where")
     conditions = [] if where is None else conjuncts(where.this)
+    for node in conditions:
+        if first_call(node) is not None:
+            raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
     if source is None:
         raise place.refuse(TABLE, "reads nothing", hint=f"add FROM {next(iter(building.streams))}")
     shape = ranking_of(select)
@@ -32,6 +35,9 @@ def read_from(
         inner, left = read_from(building, shape.inner, names.child("from"), {"join": names.child("from.join")})
         inner = filtered(building, inner, left, names.child("from.where"))
         return ranked(building, shape, inner, conditions, roles["rank"])
+    if source.this.args.get("version"):
+        hint = "write it behind a stream that is joined: JOIN versions FOR SYSTEM_TIME AS OF l.ts AS r ON ..."
+        raise place.refuse(CLAUSE, "FOR SYSTEM_TIME AS OF is not offered here", at=source.this, hint=hint)
     relation = _table(building, source.this, names)
     joins = select.args.get("joins") or []
     if len(joins) > 1:
@@ -69,9 +75,6 @@ def filtered(building: Building, relation: Relation, where: list[exp.Expr], name
     if not where:
         return relation
     place = building.place
-    for node in where:
-        if first_call(node) is not None:
-            raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
     condition = resolved(all_of(where), relation, place)
     if relation.window is not None and uses(condition, WINDOW_COLUMNS) is not None:
         hint = "write the condition in HAVING"

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from millstream.api.sql.refusal import DURATION, Place
 from millstream.graph.enrich import Lookup
-from millstream.graph.join import WindowJoin
+from millstream.graph.join import TemporalJoin, WindowJoin
 from millstream.graph.rank import Deduplicate
 from millstream.graph.step import (
     LATE,
@@ -94,7 +94,7 @@ def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) 
             return _renamed(node, _traced(job, node.inputs[0], begin))
         case Filter() | Union() | Lookup():
             return frozenset.intersection(*(_traced(job, each, begin) for each in node.inputs))
-        case PythonMap(shape="filter_rows"):
+        case PythonMap(shape="filter_rows") | TemporalJoin():
             return _traced(job, node.inputs[0], begin)
         case Deduplicate() if node.operation.is_first_come:
             return _traced(job, node.inputs[0], begin)

@@ -9,6 +9,7 @@ from millstream.errors import MillstreamError
 RANKED = "FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user ORDER BY x) AS rn FROM stream)"
 TUMBLE = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND)"
 BOTH = "FROM stream a JOIN other b ON a.x = b.id"
+VERSIONS = "FROM stream a JOIN other FOR SYSTEM_TIME AS OF a.at AS b"
 LEFT_WINDOW = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND) a"
 CASES = [
     ("STEP-140", "", "empty", "SELECT"),
@@ -63,7 +64,13 @@ CASES = [
     ("STEP-141", "SELECT DISTINCT ON (user) x FROM stream", "DISTINCT ON", "ROW_NUMBER"),
     ("STEP-141", "SELECT user FROM db.stream", "dots", "names"),
     ("STEP-141", "SELECT at + INTERVAL '1' DAY AS d FROM stream", "INTERVAL", "date_add"),
-    ("STEP-141", "SELECT b.id FROM stream a JOIN other FOR SYSTEM_TIME AS OF a.at AS b ON a.x = b.id", "SYSTEM_TIME", "temporal"),
+    ("STEP-141", "SELECT b.x FROM stream FOR SYSTEM_TIME AS OF at AS b", "SYSTEM_TIME", "JOIN versions"),
+    ("STEP-146", f"SELECT b.id {VERSIONS.replace('a.at', 'a.x')} ON a.x = b.id", "'x' is not the event time", ".event_time"),
+    ("STEP-147", f"SELECT b.id {VERSIONS} ON a.x = b.id AND a.y > b.w", "equal keys only", "WHERE"),
+    ("STEP-147", f"SELECT b.id {VERSIONS} ON a.x > b.id", "equal keys only", "WHERE"),
+    ("STEP-147", f"SELECT b.id {VERSIONS.replace('JOIN', 'FULL JOIN')} ON a.x = b.id", "full join with versions", "JOIN"),
+    ("STEP-147", "SELECT b.id FROM stream a JOIN other VERSION AS OF 1 AS b ON a.x = b.id", "at the event time", ""),
+    ("STEP-144", "SELECT a.x FROM stream a JOIN other b ON a.x = b.id WHERE SUM(b.w) > 1", "WHERE", "HAVING"),
     ("STEP-141", "SELECT b.id FROM stream a NATURAL JOIN other b", "JOIN", "ON"),
     ("STEP-142", "SELECT 1 AS a", "reads nothing", "FROM"),
     ("STEP-142", "SELECT user FROM streem", "unknown table 'streem' (line 1, column 18)", "streem="),
