@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from millstream.api.job import Job
     from millstream.api.keyed import KeyedStream
 
-_HOWS: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
-_KINDS = {"", "INNER", "OUTER", "CROSS"}
+_HOWS: dict[str, How] = {
+    "": "inner", "INNER": "inner", "CROSS": "inner",
+    "LEFT": "left", "LEFT OUTER": "left", "RIGHT": "right", "RIGHT OUTER": "right", "FULL": "full", "FULL OUTER": "full",
+}  # fmt: skip
 
 
 def joined(
@@ -37,15 +39,7 @@ def joined(
     takes_where = how == "inner" and instant is None
     _check_sides(building, sides)
     relation, prefix = _together(sides, join, how, place)
-    conditions = Conditions(sides=_sides(sides, relation), place=place)
-    given = conjuncts(join.args.get("on")) + (where if takes_where else [])
-    pairs = [_is_same_window(node, sides) for node in given]
-    _check_window(sides, given, pairs, place)
-    for node, is_window in zip(given, pairs, strict=True):
-        if not is_window:
-            conditions.take(resolved(node, relation, place))
-    conditions.keys += [_using_pair(name, sides, relation, place) for name in join.args.get("using") or ()]
-    conditions.check_bounds()
+    conditions = _conditions(join, where if takes_where else [], sides, relation, place)
     if takes_where:
         sides = _filtered(building, conditions, sides, relation, names)
     if instant is None:
@@ -57,13 +51,28 @@ def joined(
     return dataclasses.replace(relation, stream=made, stateful=made), [] if takes_where else where
 
 
+def _conditions(
+    join: exp.Join, where: list[exp.Expr], sides: tuple[Relation, Relation], relation: Relation, place: Place
+) -> Conditions:
+    conditions = Conditions(sides=_sides(sides, relation), place=place)
+    given = conjuncts(join.args.get("on")) + where
+    pairs = [_is_same_window(node, sides) for node in given]
+    _check_window(sides, given, pairs, place)
+    for node, is_window in zip(given, pairs, strict=True):
+        if not is_window:
+            conditions.take(resolved(node, relation, place))
+    conditions.keys += [_using_pair(name, sides, relation, place) for name in join.args.get("using") or ()]
+    conditions.check_bounds()
+    return conditions
+
+
 def _how(join: exp.Join, place: Place) -> How:
-    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-    if side not in _HOWS or kind not in _KINDS:
+    said = " ".join(str(join.args[part]).upper() for part in ("side", "kind") if join.args.get(part))
+    if said not in _HOWS:
         known = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN"
         hint = "select what you need behind one of them"
-        raise place.refuse(JOIN, f"{side} {kind} JOIN is not offered".strip(), at=join, known=known, hint=hint)
-    return _HOWS[side]
+        raise place.refuse(JOIN, f"{said} JOIN is not offered", at=join, known=known, hint=hint)
+    return _HOWS[said]
 
 
 def _check_sides(building: Building, sides: tuple[Relation, Relation]) -> None:

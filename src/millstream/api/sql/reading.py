@@ -10,7 +10,7 @@ from millstream.api.sql.aggregates import first_call
 from millstream.api.sql.context import Building, Names
 from millstream.api.sql.join import joined
 from millstream.api.sql.rank import ranked
-from millstream.api.sql.refusal import CLAUSE, GROUPING, TABLE, WINDOW
+from millstream.api.sql.refusal import CLAUSE, GROUPING, TABLE, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, relation_of, resolved, uses
 from millstream.api.sql.shapes import ranking_of, window_call
 from millstream.api.sql.windows import windowed_table
@@ -22,35 +22,40 @@ def read_from(
     building: Building, select: exp.Select, names: Names, roles: dict[str, Names]
 ) -> tuple[Relation, list[exp.Expr]]:
     """What a SELECT reads, and the conditions of WHERE that are left."""
-    place = building.place
-    source, where = select.args.get("from_"), select.args.get("where")
-    conditions = [] if where is None else conjuncts(where.this)
-    for node in conditions:
-        if first_call(node) is not None:
-            raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
+    source, joins = select.args.get("from_"), select.args.get("joins") or []
     if source is None:
-        raise place.refuse(TABLE, "reads nothing", hint=f"add FROM {next(iter(building.streams))}")
+        hint = f"add FROM {next(iter(building.streams))}"
+        raise building.place.refuse(TABLE, "reads nothing", hint=hint)
+    conditions = _conditions(select, building.place)
+    if len(joins) > 1 or (joins and "rank" in roles):
+        hint = "join two of them in FROM (SELECT ...), or in a sql step before"
+        raise building.place.refuse(TABLE, "joins more than two streams, or a ranking", at=joins[-1], hint=hint)
     shape = ranking_of(select)
     if shape is not None:
         inner, left = read_from(building, shape.inner, names.child("from"), {"join": names.child("from.join")})
         inner = filtered(building, inner, left, names.child("from.where"))
         return ranked(building, shape, inner, conditions, roles["rank"])
-    if source.this.args.get("version"):
+    relation = _table(building, source.this, names, is_version=False)
+    if not joins:
+        return relation, conditions
+    other = _table(building, joins[0].this, names, is_version=True)
+    return joined(building, joins[0], (relation, other), conditions, roles["join"])
+
+
+def _conditions(select: exp.Select, place: Place) -> list[exp.Expr]:
+    where = select.args.get("where")
+    found = [] if where is None else conjuncts(where.this)
+    for node in found:
+        if first_call(node) is not None:
+            raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
+    return found
+
+
+def _table(building: Building, node: exp.Expr, names: Names, *, is_version: bool) -> Relation:
+    """One thing that FROM or JOIN names; what is joined may be versions."""
+    if node.args.get("version") and not is_version:
         hint = "write it behind a stream that is joined: JOIN versions FOR SYSTEM_TIME AS OF l.ts AS r ON ..."
-        raise place.refuse(CLAUSE, "FOR SYSTEM_TIME AS OF is not offered here", at=source.this, hint=hint)
-    relation = _table(building, source.this, names)
-    joins = select.args.get("joins") or []
-    if len(joins) > 1:
-        hint = "join two of them in FROM (SELECT ...), or in a sql step before"
-        raise place.refuse(TABLE, "joins more than two streams", at=joins[1], hint=hint)
-    for join in joins:
-        other = _table(building, join.this, names)
-        return joined(building, join, (relation, other), conditions, roles["join"])
-    return relation, conditions
-
-
-def _table(building: Building, node: exp.Expr, names: Names) -> Relation:
-    """One thing that FROM or JOIN names."""
+        raise building.place.refuse(CLAUSE, "FOR SYSTEM_TIME AS OF is not offered here", at=node, hint=hint)
     alias = node.alias
     call = window_call(node)
     if call is not None:

@@ -128,6 +128,8 @@ CASES = [
         ".event_time('at')",
     ),
     ("STEP-147", "SELECT a.x FROM stream a JOIN other b ON a.x > b.id", "without an equality", "l.key = r.key"),
+    ("STEP-142", f"SELECT b.w {RANKED} a JOIN other b ON a.x = b.id WHERE rn = 1", "or a ranking", "step before"),
+    ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "OUTER JOIN"), "OUTER JOIN is not offered", "behind"),
     ("STEP-147", "SELECT a.x FROM stream a CROSS JOIN other b", "without an equality", "l.key = r.key"),
     ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "LEFT JOIN"), "left join without bounds", "BETWEEN"),
     ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "LEFT SEMI JOIN"), "LEFT SEMI JOIN", "behind"),
