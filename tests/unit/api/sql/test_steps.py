@@ -87,6 +87,11 @@ def test_a_statement_without_a_name_is_called_like_other_steps():
     assert not next(step for step in job.model.steps if step.id == "timed.sql").has_given_id
 
 
+def test_a_stream_may_be_called_like_the_statement_itself():
+    job, stream, _ = streams()
+    assert job.sql("SELECT user FROM text", text=stream, id="q").schema.names == ("user",)
+
+
 def test_a_derived_name_follows_the_uid_of_its_input():
     job = ms.Job("renamed")
     stream = job.source("new", ms.memory([]), schema="user string", uid="old")
