@@ -11,7 +11,7 @@ from sqlglot import exp
 from millstream.api.sql.aggregates import aggregate_of, call_of, first_call
 from millstream.api.sql.context import Building, Names
 from millstream.api.sql.items import Item, items_of
-from millstream.api.sql.refusal import GROUPING, WINDOW, Place
+from millstream.api.sql.refusal import COLUMN, GROUPING, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, named, relation_of, resolved
 from millstream.api.sql.times import WINDOW_TIME, window_ends
 from millstream.api.sql.windows import group_window, is_group_window
@@ -81,10 +81,15 @@ def _condition(having: exp.Having, items: list[Item], relation: Relation, place:
     """The condition of HAVING, in which names of the SELECT list stand for their expressions, as in Spark."""
 
     def spelled(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or len(node.parts) > 1 or named(node.name, None, relation):
+        if not isinstance(node, exp.Column) or len(node.parts) > 1:
             return node
         found = next((item.node for item in items if item.name.lower() == node.name.lower()), None)
-        return node if found is None else exp.Placeholder(this=found.copy())
+        if found is None or not named(node.name, None, relation):
+            return node if found is None else exp.Placeholder(this=found.copy())
+        if found != resolved(node, relation, place):
+            hint = "give the column of the SELECT list another name"
+            raise place.refuse(COLUMN, f"{node.name!r} in HAVING means two columns", at=node, hint=hint)
+        return node
 
     condition = resolved(having.this.transform(spelled), relation, place)
     return condition.transform(lambda node: _bracketed(node.this) if isinstance(node, exp.Placeholder) else node)

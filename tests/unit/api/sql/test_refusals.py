@@ -87,6 +87,7 @@ CASES = [
     ("STEP-143", "SELECT concat(stream.*) AS a FROM stream", "*", "name the columns"),
     ("STEP-143", "SELECT window, COUNT(*) AS n FROM stream GROUP BY window(at, '1 second')", "no column", "window.start"),
     ("STEP-143", "SELECT x FROM stream a JOIN stream b ON a.x = b.x", "ambiguous", "table.column"),
+    ("STEP-143", "SELECT upper(user) AS user FROM stream GROUP BY stream.user HAVING user = 'A'", "two columns", "another"),
     ("STEP-144", "SELECT user, x FROM stream GROUP BY user", "'x' is neither grouped", "GROUP BY"),
     ("STEP-144", "SELECT * FROM stream GROUP BY user", "*", "name the"),
     ("STEP-144", "SELECT user FROM stream WHERE SUM(x) > 1", "WHERE", "HAVING"),
