@@ -220,7 +220,7 @@ def _sql(loader: _Loader, item: Item) -> DataStream:
         refuse_together(item, ("input", "rebalance"), "with streams:")
         written = mapping(item.options["streams"], "streams:", "{name: step}")
         streams = {name: loader.named(step) for name, step in written.items()}
-        made = loader.job.sql(item.text(), **given, **without(streams, (*_SQL, "text"), "streams:"))
+        made = loader.job.sql(item.text(), **given, **without(streams, _SQL, "streams:"))
     if "id" in item.options:
         loader.streams[item.options["id"]] = made
     return made

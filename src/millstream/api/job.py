@@ -117,6 +117,7 @@ class Job:
     def sql(
         self,
         text: str,
+        /,
         *,
         emit: Emit | None = None,
         allowed_lateness: DurationLike | None = None,

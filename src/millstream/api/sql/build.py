@@ -50,6 +50,8 @@ def sql_stream(
         is_derived=id is None,
     )
     with job.all_or_nothing():
+        for named in tree.args["with_"].expressions if tree.args.get("with_") else ():
+            building.name_table(named.alias, query(building, named.this, names.child(named.alias)), named)
         made = query(building, tree, names)
         building.check_used(uid)
     return SqlStream(made.stream, made.stateful)

@@ -26,6 +26,8 @@ class Sides:
     left: frozenset[str]
     right: frozenset[str]
     times: frozenset[str]
+    ends: frozenset[str]
+    """Those that hold the end of the window whose result a row is, one millisecond after its event time."""
     schema: Schema
 
     def of(self, node: exp.Expr) -> str:
@@ -33,6 +35,10 @@ class Sides:
         used = {part.parts[0].name for part in node.find_all(exp.Column)}
         sides = [name for name, known in (("left", self.left), ("right", self.right)) if used & known]
         return "both" if len(sides) == 2 else sides[0] if sides else "none"
+
+    def event_shift(self, name: str) -> int:
+        """By how many milliseconds a column lies behind the event time of its row."""
+        return 1 if name in self.ends else 0
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -93,27 +99,28 @@ class Conditions:
             return False
         if one[0] in self.sides.left:
             kind, one, other = _FLIPPED[kind], other, one
-        ahead = other[1] - one[1]
+        ahead = self.sides.event_shift(other[0]) + other[1] - self.sides.event_shift(one[0]) - one[1]
         is_exact = all(self.sides.schema[name].type == pa.int64() for name, _ in (one, other))
         step = 1 if is_exact else 0
-        if kind in {exp.GTE, exp.GT, exp.EQ}:
-            bound = ahead + step * (kind is exp.GT)
-            self.lower = bound if self.lower is None else max(self.lower, bound)
-        if kind in {exp.LTE, exp.LT, exp.EQ}:
-            bound = ahead - step * (kind is exp.LT)
-            self.upper = bound if self.upper is None else min(self.upper, bound)
-        if kind is exp.EQ and not ahead:
+        lower = ahead + step * (kind is exp.GT) if kind in {exp.GTE, exp.GT, exp.EQ} else None
+        upper = ahead - step * (kind is exp.LT) if kind in {exp.LTE, exp.LT, exp.EQ} else None
+        self._within(lower, upper)
+        if kind is exp.EQ and one[1] == other[1]:
             self.keys.append((column(other[0]), column(one[0])))
         elif not is_exact:
             self.rest.append(kind(this=self._micros(*one), expression=self._micros(*other)))
         return True
+
+    def _within(self, lower: int | None, upper: int | None) -> None:
+        self.lower = max((each for each in (self.lower, lower) if each is not None), default=None)
+        self.upper = min((each for each in (self.upper, upper) if each is not None), default=None)
 
     def _moved(self, node: exp.Expr) -> tuple[str, int] | None:
         """A column of event time, with the milliseconds that are added to it."""
         while isinstance(node, exp.Paren):
             node = node.this
         if isinstance(node, exp.Column):
-            is_time = len(node.parts) == 1 and node.name in self.sides.times
+            is_time = len(node.parts) == 1 and node.name in self.sides.times | self.sides.ends
             return (node.name, 0) if is_time else None
         if not isinstance(node, (exp.Add, exp.Sub)):
             return None

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from millstream.api.join import checked_choice
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
-from millstream.api.sql.scope import Relation
+from millstream.api.sql.scope import Relation, relation_of
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.rank import RANK_EMITS, RankEmit
 from millstream.graph.step import Emit, Operation, StepInput
@@ -51,7 +51,9 @@ class Building:
     is_derived: bool
     """Whether the id of the statement was derived, and not given."""
     used: set[str] = dataclasses.field(default_factory=set)
-    """Options that had an effect."""
+    """Options that had an effect, and streams that are read."""
+    tables: dict[str, Relation] = dataclasses.field(default_factory=dict)
+    """What WITH names."""
 
     def step(self, operation: Operation, inputs: tuple[StepInput, ...], names: Names, *, state: bool) -> DataStream:
         """Add a step; one that holds state takes the uid."""
@@ -61,17 +63,27 @@ class Building:
         node = self.job.add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
         return self.job.stream(node)
 
-    def stream_named(self, name: str, at: exp.Expr) -> DataStream:
-        """A stream by the name that FROM gives."""
-        matches = [known for known in self.streams if known == name]
-        matches = matches or [known for known in self.streams if known.lower() == name.lower()]
+    def relation_named(self, name: str, alias: str, at: exp.Expr) -> Relation:
+        """A stream, or what WITH names, by the name that FROM gives."""
+        names = [*self.tables, *self.streams]
+        matches = [known for known in names if known == name]
+        matches = matches or [known for known in names if known.lower() == name.lower()]
         if len(matches) != 1:
-            problem = f"unknown table {name!r}"
-            known = nearest_first(name, self.streams)
             hint = f"pass the stream by name: job.sql(..., {name}=...)"
-            raise self.place.refuse(TABLE, problem, at=at, known=known, hint=hint)
-        self.used.add(f"stream {matches[0]}")
-        return self.streams[matches[0]]
+            known = nearest_first(name, names)
+            raise self.place.refuse(TABLE, f"unknown table {name!r}", at=at, known=known, hint=hint)
+        found = matches[0]
+        self.used.add(f"stream {found}")
+        if found in self.streams:
+            return relation_of(self.streams[found], alias or found)
+        made = self.tables[found]
+        return relation_of(made.stream, alias or found, is_updating=made.is_updating, stateful=made.stateful)
+
+    def name_table(self, name: str, relation: Relation, at: exp.Expr) -> None:
+        """Take what WITH names."""
+        if name.lower() in {known.lower() for known in (*self.tables, *self.streams)}:
+            raise self.place.refuse(TABLE, f"two tables are called {name!r}", at=at, hint="choose another name")
+        self.tables[name] = relation
 
     def running_emit(self) -> Emit:
         """When a running aggregate says its values."""
@@ -104,7 +116,7 @@ class Building:
             if value is not None and name not in self.used:
                 problem = f"{name}= has no effect here: it is for {_MEANT_FOR[name]}"
                 raise self.place.refuse(OPTION, problem, hint=f"remove {name}=")
-        idle = [name for name in self.streams if f"stream {name}" not in self.used]
+        idle = [name for name in (*self.streams, *self.tables) if f"stream {name}" not in self.used]
         if idle:
-            problem = f"does not read the stream {idle[0]!r}"
+            problem = f"does not read {idle[0]!r}"
             raise self.place.refuse(TABLE, problem, hint=f"write FROM {idle[0]}, or remove it")

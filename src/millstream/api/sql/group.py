@@ -11,15 +11,16 @@ from sqlglot import exp
 from millstream.api.sql.aggregates import aggregate_of, call_of, first_call
 from millstream.api.sql.context import Building, Names
 from millstream.api.sql.items import Item, items_of
-from millstream.api.sql.refusal import GROUPING, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, named, relation_of, resolved
-from millstream.api.sql.times import WINDOW_TIME
+from millstream.api.sql.refusal import COLUMN, GROUPING, WINDOW, Place
+from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, named, relation_of, resolved
+from millstream.api.sql.times import WINDOW_TIME, window_ends
 from millstream.api.sql.windows import group_window, is_group_window
 from millstream.api.sql.writing import column, text_of
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
 from millstream.graph.step import Filter, KeyedAggregate, Operation, Select, Window, WithColumns
+from millstream.graph.window import WindowSpec
 
 if TYPE_CHECKING:
     from millstream.api.stream import DataStream
@@ -34,6 +35,8 @@ class Key:
 
     name: str
     node: exp.Expr
+    is_end: bool = False
+    """Whether it is the end of the window whose results are grouped, which the window step gives itself."""
 
     @property
     def is_computed(self) -> bool:
@@ -56,12 +59,13 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     if any(isinstance(node, exp.Star) or isinstance(node.this, exp.Star) for node in select.expressions):
         raise place.refuse(GROUPING, "* has no place beside GROUP BY", hint="name the grouped columns and aggregates")
     items = items_of(select, relation, place)
-    keys = _keys(parts, items, relation, place)
-    rewriter = _Rewriter(keys, relation, place)
     having = select.args.get("having")
+    wanted = None if having is None else _condition(having, items, relation, place)
+    relation, keys = _of_windows(relation, _keys(parts, items, relation, place))
+    rewriter = _Rewriter(keys, relation, place)
     rewriter.name_all(items)
     given = [(item.name, rewriter.rewritten(item.node)) for item in items]
-    condition = None if having is None else rewriter.rewritten(_condition(having, items, relation, place))
+    condition = None if wanted is None else rewriter.rewritten(wanted)
     stream = _aggregated(building, relation, keys, rewriter.aggregates, names)
     made = relation_of(stream, "", stateful=stream, is_updating=_is_updating(stream._node.operation))
     if condition is not None:
@@ -77,10 +81,15 @@ def _condition(having: exp.Having, items: list[Item], relation: Relation, place:
     """The condition of HAVING, in which names of the SELECT list stand for their expressions, as in Spark."""
 
     def spelled(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or len(node.parts) > 1 or named(node.name, None, relation):
+        if not isinstance(node, exp.Column) or len(node.parts) > 1:
             return node
         found = next((item.node for item in items if item.name.lower() == node.name.lower()), None)
-        return node if found is None else exp.Placeholder(this=found.copy())
+        if found is None or not named(node.name, None, relation):
+            return node if found is None else exp.Placeholder(this=found.copy())
+        if found != resolved(node, relation, place):
+            hint = "give the column of the SELECT list another name"
+            raise place.refuse(COLUMN, f"{node.name!r} in HAVING means two columns", at=node, hint=hint)
+        return node
 
     condition = resolved(having.this.transform(spelled), relation, place)
     return condition.transform(lambda node: _bracketed(node.this) if isinstance(node, exp.Placeholder) else node)
@@ -160,6 +169,27 @@ def free_name(kind: str, taken: set[str]) -> str:
     return next(name for n in range(1, len(taken) + 2) if (name := f"{kind}_{n}") not in taken)
 
 
+def _of_windows(relation: Relation, keys: list[Key]) -> tuple[Relation, list[Key]]:
+    """Results of windows, grouped by the end of their windows: all rows of a group happened at one instant.
+
+    So the group is complete once the watermark has passed it. It is a window as long as that instant, whose end is the
+    end of the windows below, and it says its result once.
+    """
+    ends = window_ends(relation.stream._job, relation.stream.as_input())
+    if relation.window is not None or not any(key.name in ends and not key.is_computed for key in keys):
+        return relation, keys
+    taken = {*relation.stream.schema.names, *(key.name for key in keys), *WINDOW_COLUMNS}
+    made = []
+    for key in keys:
+        is_end, name = key.name in ends and not key.is_computed, key.name
+        if is_end or name in WINDOW_COLUMNS:
+            name = "window_end" if is_end else free_name("key", taken)
+            taken.add(name)
+        made.append(Key(name=name, node=key.node, is_end=is_end))
+    instant = Windowed(spec=WindowSpec(kind="tumbling", size=1, slide=1), alias=None, is_instant=True)
+    return dataclasses.replace(relation, window=instant), made
+
+
 def _check_partition(keys: list[Key], relation: Relation, place: Place) -> None:
     """Sessions of a window table belong to what it is partitioned by, and ours to the keys."""
     if relation.window is None or relation.window.partition is None:
@@ -176,6 +206,7 @@ class _Rewriter:
 
     def __init__(self, keys: list[Key], relation: Relation, place: Place) -> None:
         self._keys, self._relation, self._place = keys, relation, place
+        self._has_window = relation.window is not None and not relation.window.is_instant
         self._known: list[tuple[exp.Expr, str]] = []
         self.aggregates: dict[str, Aggregate] = {}
         self._taken = {*(key.name for key in keys), *WINDOW_COLUMNS, _ALL_ROWS}
@@ -198,9 +229,9 @@ class _Rewriter:
             return column(self._named(node, None))
         if not isinstance(node, exp.Column):
             return node
-        if self._relation.window is not None and node.name == "window_time":
+        if self._has_window and node.name == "window_time":
             return reading.read(Site(text=WINDOW_TIME, step=self._place.step))
-        if self._relation.window is not None and node.name in WINDOW_COLUMNS:
+        if self._has_window and node.name in WINDOW_COLUMNS:
             return node
         hint = f"add it to GROUP BY, or write FIRST({node.name}) IGNORE NULLS"
         problem = f"column {node.name!r} is neither grouped nor aggregated"
@@ -229,6 +260,7 @@ def _aggregated(
     building: Building, relation: Relation, keys: list[Key], aggregates: dict[str, Aggregate], names: Names
 ) -> DataStream:
     stream = relation.stream
+    keys = [key for key in keys if not key.is_end]
     computed = [(key.name, text_of(key.node, building.place)) for key in keys if key.is_computed]
     key_names = [key.name for key in keys]
     if not keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -12,17 +13,21 @@ from millstream.api.sql.context import Building, Names
 from millstream.api.sql.group import free_name
 from millstream.api.sql.refusal import JOIN, TABLE, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
-from millstream.api.sql.times import event_columns
+from millstream.api.sql.temporal import temporal_operation, version_of
+from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
-from millstream.graph.join import How, Join, WindowJoin, right_names
-from millstream.graph.step import Filter, WithColumns
+from millstream.graph.join import How, Join, JoinOperation, WindowJoin, right_names
+from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
 
 if TYPE_CHECKING:
+    from millstream.api.job import Job
     from millstream.api.keyed import KeyedStream
 
-_HOWS: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
-_KINDS = {"", "INNER", "OUTER", "CROSS"}
+_HOWS: dict[str, How] = {
+    "": "inner", "INNER": "inner", "CROSS": "inner",
+    "LEFT": "left", "LEFT OUTER": "left", "RIGHT": "right", "RIGHT OUTER": "right", "FULL": "full", "FULL OUTER": "full",
+}  # fmt: skip
 
 
 def joined(
@@ -30,11 +35,27 @@ def joined(
 ) -> tuple[Relation, list[exp.Expr]]:
     """Both relations as one, and the conditions of WHERE that are left; an inner join takes them all."""
     place = building.place
-    how = _how(join, place)
+    how, instant = _how(join, place), version_of(join, place)
+    takes_where = how == "inner" and instant is None
     _check_sides(building, sides)
     relation, prefix = _together(sides, join, how, place)
+    conditions = _conditions(join, where if takes_where else [], sides, relation, place)
+    if takes_where:
+        sides = _filtered(building, conditions, sides, relation, names)
+    if instant is None:
+        operation = _operation(conditions, how, prefix, sides, building)
+    else:
+        operation = temporal_operation(instant, conditions, how, prefix, relation)
+    left, right = _keyed(building, conditions, sides, relation, names)
+    made = building.step(operation, (left.as_input(), right.as_input()), names, state=True)
+    return dataclasses.replace(relation, stream=made, stateful=made), [] if takes_where else where
+
+
+def _conditions(
+    join: exp.Join, where: list[exp.Expr], sides: tuple[Relation, Relation], relation: Relation, place: Place
+) -> Conditions:
     conditions = Conditions(sides=_sides(sides, relation), place=place)
-    given = conjuncts(join.args.get("on")) + (where if how == "inner" else [])
+    given = conjuncts(join.args.get("on")) + where
     pairs = [_is_same_window(node, sides) for node in given]
     _check_window(sides, given, pairs, place)
     for node, is_window in zip(given, pairs, strict=True):
@@ -42,21 +63,16 @@ def joined(
             conditions.take(resolved(node, relation, place))
     conditions.keys += [_using_pair(name, sides, relation, place) for name in join.args.get("using") or ()]
     conditions.check_bounds()
-    if how == "inner":
-        sides = _filtered(building, conditions, sides, relation, names)
-    operation = _operation(conditions, how, prefix, sides, building)
-    left, right = _keyed(building, conditions, sides, relation, names)
-    made = building.step(operation, (left.as_input(), right.as_input()), names, state=True)
-    return dataclasses.replace(relation, stream=made, stateful=made), [] if how == "inner" else where
+    return conditions
 
 
 def _how(join: exp.Join, place: Place) -> How:
-    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-    if side not in _HOWS or kind not in _KINDS:
+    said = " ".join(str(join.args[part]).upper() for part in ("side", "kind") if join.args.get(part))
+    if said not in _HOWS:
         known = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN"
         hint = "select what you need behind one of them"
-        raise place.refuse(JOIN, f"{side} {kind} JOIN is not offered".strip(), at=join, known=known, hint=hint)
-    return _HOWS[side]
+        raise place.refuse(JOIN, f"{said} JOIN is not offered", at=join, known=known, hint=hint)
+    return _HOWS[said]
 
 
 def _check_sides(building: Building, sides: tuple[Relation, Relation]) -> None:
@@ -109,13 +125,18 @@ def _sides(sides: tuple[Relation, Relation], relation: Relation) -> Sides:
     left, right = sides
     origin = _origins(sides, relation)
     names = list(origin)
-    times = event_columns(left.stream._job, left.stream.as_input()) & set(left.stream.schema.names)
-    theirs = event_columns(right.stream._job, right.stream.as_input())
+
+    def known(found: Callable[[Job, StepInput], frozenset[str]]) -> frozenset[str]:
+        mine = found(left.stream._job, left.stream.as_input()) & set(left.stream.schema.names)
+        theirs = found(right.stream._job, right.stream.as_input())
+        return mine | {name for name in names if origin[name] in theirs}
+
     fields = [*left.stream.schema, *(Field(name, right.stream.schema[origin[name]].type) for name in names)]
     return Sides(
         left=frozenset(left.stream.schema.names),
         right=frozenset(names),
-        times=times | {name for name in names if origin[name] in theirs},
+        times=known(event_columns),
+        ends=known(window_ends),
         schema=Schema(tuple(fields)),
     )
 
@@ -165,7 +186,7 @@ def _using_pair(
 
 def _operation(
     conditions: Conditions, how: How, prefix: str | None, sides: tuple[Relation, Relation], building: Building
-) -> Join | WindowJoin:
+) -> JoinOperation:
     place = building.place
     where = text_of(all_of(conditions.rest), place) if conditions.rest else None
     if not conditions.keys:

@@ -69,7 +69,15 @@ def read_statement(text: str, step: str | None) -> tuple[exp.Expr, Place]:
         raise place.refuse(NOT_A_QUERY, "is nested too deeply", hint="split it into several steps") from None
     tree = _only(trees, place)
     check_clauses(tree, place)
+    _check_with(tree, place)
     return tree, place
+
+
+def _check_with(tree: exp.Expr, place: Place) -> None:
+    for inner in tree.find_all(exp.Select, exp.Union):
+        if inner is not tree and inner.args.get("with_"):
+            hint = "write it before the whole statement"
+            raise place.refuse(CLAUSE, "WITH inside brackets is not offered", at=inner.args["with_"], hint=hint)
 
 
 def _tokens(text: str, step: str | None) -> list[Token]:

@@ -28,6 +28,8 @@ class Windowed:
     """`window` or `session_window` in GROUP BY; nothing in FROM, where the columns are `window_start`, …"""
     partition: tuple[exp.Expr, ...] | None = None
     """What a SESSION in FROM is partitioned by."""
+    is_instant: bool = False
+    """Whether no window is named: results of windows are grouped by the end of theirs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import DURATION, Place
 from millstream.graph.enrich import Lookup
-from millstream.graph.join import WindowJoin
+from millstream.graph.join import TemporalJoin, WindowJoin
 from millstream.graph.rank import Deduplicate
 from millstream.graph.step import (
     LATE,
@@ -67,26 +68,36 @@ def _unreadable(node: exp.Expr, place: Place) -> Exception:
 
 def event_columns(job: Job, edge: StepInput) -> frozenset[str]:
     """The columns that hold the event time of an output; behind a window also the text that computes it."""
+    return _traced(
+        job, edge, lambda node: {node.operation.column} if isinstance(node.operation, EventTime) else {WINDOW_TIME}
+    )
+
+
+def window_ends(job: Job, edge: StepInput) -> frozenset[str]:
+    """The columns that hold the end of the window whose result a row is: its event time is a millisecond before."""
+    return _traced(job, edge, lambda node: set() if isinstance(node.operation, EventTime) else {"window_end"})
+
+
+def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) -> frozenset[str]:
+    """Columns that are known where event time is made, followed through the steps that leave it and them as they are."""
     node = job.node(edge.step)
     if edge.output == LATE:
-        return event_columns(job, node.inputs[0])
+        return _traced(job, node.inputs[0], begin)
     if edge.output != MAIN:
         return frozenset()
     match node.operation:
-        case EventTime():
-            return frozenset({node.operation.column})
-        case Select() | WithColumns():
-            return _renamed(node, event_columns(job, node.inputs[0]))
+        case EventTime() | WindowJoin():
+            return frozenset(begin(node))
         case Window() if node.operation.aggregates:
-            return frozenset({WINDOW_TIME})
-        case WindowJoin():
-            return frozenset({WINDOW_TIME})
+            return frozenset(begin(node))
+        case Select() | WithColumns():
+            return _renamed(node, _traced(job, node.inputs[0], begin))
         case Filter() | Union() | Lookup():
-            return frozenset.intersection(*(event_columns(job, each) for each in node.inputs))
-        case PythonMap(shape="filter_rows"):
-            return event_columns(job, node.inputs[0])
+            return frozenset.intersection(*(_traced(job, each, begin) for each in node.inputs))
+        case PythonMap(shape="filter_rows") | TemporalJoin():
+            return _traced(job, node.inputs[0], begin)
         case Deduplicate() if node.operation.is_first_come:
-            return event_columns(job, node.inputs[0])
+            return _traced(job, node.inputs[0], begin)
     return frozenset()
 
 

@@ -26,6 +26,7 @@ STATELESS = [
     "SELECT s.k || '!' AS k, coalesce(v, 0) + 1 AS w FROM stream s WHERE k LIKE '%b%' OR v IS NULL",
     "SELECT v FROM (SELECT k, v FROM stream WHERE v > -5) t WHERE t.k <> 'a'",
     "SELECT k, v FROM stream WHERE v < 0 UNION ALL SELECT upper(k) AS k, -v AS v FROM stream WHERE v > 0",
+    "WITH a AS (SELECT k, v FROM stream WHERE v > 0), c AS (SELECT k, -v AS v FROM a) SELECT * FROM a UNION ALL SELECT * FROM c",
     "SELECT DISTINCT k FROM stream",
     "SELECT DISTINCT k, v % 3 AS r, b FROM stream WHERE v IS NOT NULL",
     "SELECT DISTINCT * FROM (SELECT k FROM stream UNION ALL SELECT upper(k) AS k FROM stream)",
@@ -79,6 +80,7 @@ JOINED = [
     "SELECT a.k, a.v, b.v AS w FROM stream a JOIN other b ON a.k = b.k AND a.v < b.v",
     "SELECT k, a.v, b.d FROM stream a JOIN other b USING (k) WHERE a.b AND b.v % 2 = 0",
     "SELECT a.v, b.ts FROM stream a, other b WHERE upper(a.k) = upper(b.k) AND a.v = b.v + 1",
+    "WITH c AS (SELECT k, COUNT(*) AS n FROM other GROUP BY k) SELECT a.v, c.n FROM stream a JOIN c ON a.k = c.k",
     "SELECT a.k, COUNT(*) AS n FROM stream a JOIN other b ON a.k = b.k GROUP BY a.k",
     "SELECT a.k, a.ts, b.ts AS other_ts FROM stream a JOIN other b ON a.k = b.k "
     "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND",

@@ -9,6 +9,7 @@ from millstream.errors import MillstreamError
 RANKED = "FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user ORDER BY x) AS rn FROM stream)"
 TUMBLE = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND)"
 BOTH = "FROM stream a JOIN other b ON a.x = b.id"
+VERSIONS = "FROM stream a JOIN other FOR SYSTEM_TIME AS OF a.at AS b"
 LEFT_WINDOW = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND) a"
 CASES = [
     ("STEP-140", "", "empty", "SELECT"),
@@ -33,7 +34,11 @@ CASES = [
     ("STEP-141", "SELECT SUM(x) OVER (PARTITION BY user) AS s FROM stream", "OVER", "window"),
     ("STEP-141", "SELECT FIRST(x) OVER w AS s FROM stream WINDOW w AS (PARTITION BY user)", "WINDOW", "TUMBLE"),
     ("STEP-141", "SELECT user FROM stream QUALIFY x > 1", "QUALIFY", "ROW_NUMBER"),
-    ("STEP-141", "WITH a AS (SELECT 1) SELECT * FROM a", "WITH", "FROM (SELECT"),
+    ("STEP-141", "WITH RECURSIVE a AS (SELECT x FROM stream) SELECT x FROM a", "RECURSIVE", "process"),
+    ("STEP-141", "SELECT x FROM (WITH a AS (SELECT x FROM stream) SELECT x FROM a) b", "WITH inside", "before the whole"),
+    ("STEP-142", "WITH a AS (SELECT x FROM stream) SELECT x FROM stream", "does not read 'a'", "FROM a"),
+    ("STEP-142", "WITH stream AS (SELECT x FROM stream) SELECT x FROM stream", "two tables", "another name"),
+    ("STEP-152", "WITH a AS (SELECT COUNT(*) AS n FROM stream) SELECT MAX(n) AS m FROM a", "aggregate over", "emit="),
     ("STEP-141", "SELECT user FROM stream MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS x > 1)", "MATCH_RECOGNIZE", ".pattern("),
     ("STEP-141", "SELECT user FROM stream WHERE x IN (SELECT id FROM other)", "IN", "job.sql"),
     ("STEP-141", "SELECT user FROM stream WHERE EXISTS (SELECT id FROM other)", "EXISTS", "job.sql"),
@@ -59,7 +64,13 @@ CASES = [
     ("STEP-141", "SELECT DISTINCT ON (user) x FROM stream", "DISTINCT ON", "ROW_NUMBER"),
     ("STEP-141", "SELECT user FROM db.stream", "dots", "names"),
     ("STEP-141", "SELECT at + INTERVAL '1' DAY AS d FROM stream", "INTERVAL", "date_add"),
-    ("STEP-141", "SELECT b.id FROM stream a JOIN other FOR SYSTEM_TIME AS OF a.at AS b ON a.x = b.id", "SYSTEM_TIME", "temporal"),
+    ("STEP-141", "SELECT b.x FROM stream FOR SYSTEM_TIME AS OF at AS b", "SYSTEM_TIME", "JOIN versions"),
+    ("STEP-146", f"SELECT b.id {VERSIONS.replace('a.at', 'a.x')} ON a.x = b.id", "'x' is not the event time", ".event_time"),
+    ("STEP-147", f"SELECT b.id {VERSIONS} ON a.x = b.id AND a.y > b.w", "equal keys only", "WHERE"),
+    ("STEP-147", f"SELECT b.id {VERSIONS} ON a.x > b.id", "equal keys only", "WHERE"),
+    ("STEP-147", f"SELECT b.id {VERSIONS.replace('JOIN', 'FULL JOIN')} ON a.x = b.id", "full join with versions", "JOIN"),
+    ("STEP-147", "SELECT b.id FROM stream a JOIN other VERSION AS OF 1 AS b ON a.x = b.id", "at the event time", ""),
+    ("STEP-144", "SELECT a.x FROM stream a JOIN other b ON a.x = b.id WHERE SUM(b.w) > 1", "WHERE", "HAVING"),
     ("STEP-141", "SELECT b.id FROM stream a NATURAL JOIN other b", "JOIN", "ON"),
     ("STEP-142", "SELECT 1 AS a", "reads nothing", "FROM"),
     ("STEP-142", "SELECT user FROM streem", "unknown table 'streem' (line 1, column 18)", "streem="),
@@ -76,6 +87,7 @@ CASES = [
     ("STEP-143", "SELECT concat(stream.*) AS a FROM stream", "*", "name the columns"),
     ("STEP-143", "SELECT window, COUNT(*) AS n FROM stream GROUP BY window(at, '1 second')", "no column", "window.start"),
     ("STEP-143", "SELECT x FROM stream a JOIN stream b ON a.x = b.x", "ambiguous", "table.column"),
+    ("STEP-143", "SELECT upper(user) AS user FROM stream GROUP BY stream.user HAVING user = 'A'", "two columns", "another"),
     ("STEP-144", "SELECT user, x FROM stream GROUP BY user", "'x' is neither grouped", "GROUP BY"),
     ("STEP-144", "SELECT * FROM stream GROUP BY user", "*", "name the"),
     ("STEP-144", "SELECT user FROM stream WHERE SUM(x) > 1", "WHERE", "HAVING"),
@@ -117,6 +129,8 @@ CASES = [
         ".event_time('at')",
     ),
     ("STEP-147", "SELECT a.x FROM stream a JOIN other b ON a.x > b.id", "without an equality", "l.key = r.key"),
+    ("STEP-142", f"SELECT b.w {RANKED} a JOIN other b ON a.x = b.id WHERE rn = 1", "or a ranking", "step before"),
+    ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "OUTER JOIN"), "OUTER JOIN is not offered", "behind"),
     ("STEP-147", "SELECT a.x FROM stream a CROSS JOIN other b", "without an equality", "l.key = r.key"),
     ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "LEFT JOIN"), "left join without bounds", "BETWEEN"),
     ("STEP-147", f"SELECT a.x {BOTH}".replace("JOIN", "LEFT SEMI JOIN"), "LEFT SEMI JOIN", "behind"),
@@ -203,7 +217,7 @@ def test_streams_must_be_of_the_job_and_be_read():
         with pytest.raises(MillstreamError) as caught:
             job.sql(PLAIN, **given)
         assert caught.value.code == "STEP-142"
-    with pytest.raises(MillstreamError, match="does not read the stream 'other'"):
+    with pytest.raises(MillstreamError, match="does not read 'other'"):
         job.sql(PLAIN, stream=stream, other=other)
 
 

@@ -6,6 +6,7 @@ from tests.unit.api.sql.streams import steps, streams
 import millstream as ms
 from millstream.api.declarative import load_job
 from millstream.errors import MillstreamError
+from millstream.runtime.compatibility import compare, shape_of
 from millstream.testing import run_job
 
 TOTALS = """
@@ -37,6 +38,7 @@ TOTALS = """
             ["q", "q.ranked"],
         ),
         ("SELECT t.user FROM (SELECT * FROM stream WHERE x > 1) AS t", ["q.t", "q"]),
+        ("WITH a AS (SELECT user FROM stream WHERE x > 0) SELECT DISTINCT user FROM a", ["q.a.where", "q.a", "q"]),
         ("SELECT user FROM stream UNION ALL SELECT upper(user) AS u FROM stream", ["q.1", "q.2", "q.2.names", "q"]),
     ],
 )
@@ -83,6 +85,11 @@ def test_a_statement_without_a_name_is_called_like_other_steps():
     assert stream.sql("SELECT user FROM stream").step == "timed.sql-2"
     assert "timed.sql.select" in job.explain("stream")
     assert not next(step for step in job.model.steps if step.id == "timed.sql").has_given_id
+
+
+def test_a_stream_may_be_called_like_the_statement_itself():
+    job, stream, _ = streams()
+    assert job.sql("SELECT user FROM text", text=stream, id="q").schema.names == ("user",)
 
 
 def test_a_derived_name_follows_the_uid_of_its_input():
@@ -201,3 +208,53 @@ def test_a_statement_in_a_job_file_is_refused_with_its_place(step, code):
     with pytest.raises(MillstreamError, match="line 6") as caught:
         load_job(head + step + "\n")
     assert caught.value.code == code
+
+
+def kept(text):
+    """What a job with this statement keeps in checkpoints."""
+    job, stream, _ = streams()
+    stream.sql(text, id="q").sink("out", ms.collect("out"))
+    return shape_of(job.compile().deployment)
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        (TOTALS.replace("x > 0", "x > 1 AND user <> ''"), "identical"),
+        (TOTALS.replace("HAVING COUNT(*) > 1", "HAVING SUM(x) + COUNT(*) > 5"), "identical"),
+        (TOTALS.replace("AS mean", "AS mean, COUNT(*) * 2 AS twice, window_time"), "identical"),
+        (TOTALS.replace("GROUP BY user", "GROUP BY upper(user), user"), "incompatible"),
+        (TOTALS.replace("'10' SECOND", "'20' SECOND"), "incompatible"),
+    ],
+)
+def test_state_stays_while_its_own_part_of_the_statement_does(changed, verdict):
+    found = {line.uid: line.level for line in compare(kept(TOTALS), kept(changed)).lines}
+    assert found["q"] == verdict
+
+
+FORMS = {
+    "COUNT(*)": "count()",
+    "count(1)": "count()",
+    "COUNT(x)": "count(x)",
+    "COUNT(DISTINCT x % 2)": "count_distinct(x % 2)",
+    "MEAN(x)": "avg(x)",
+    "Avg(stream.x)": "avg(x)",
+    "FIRST(x) IGNORE NULLS": "first(x)",
+    "first(x, true)": "first(x)",
+    "FIRST_VALUE(x) IGNORE NULLS": "first(x)",
+    "LAST_VALUE(x, TRUE) FILTER (WHERE y > 0)": "last(x) where y > 0",
+    "LAST(x) FILTER (WHERE user IS NOT NULL) IGNORE NULLS": "last(x) where NOT user IS NULL",
+    "MAX(CASE WHEN y > 0 THEN x END)": "max(CASE WHEN y > 0 THEN x END)",
+}
+
+
+@pytest.mark.parametrize("written", FORMS)
+def test_aggregates_as_they_may_be_written(written):
+    job, stream, _ = streams()
+    stream.sql(f"SELECT user, {written} AS made FROM stream GROUP BY user", id="q")
+    assert [(name, aggregate.text) for name, aggregate in steps(job)["q"].aggregates] == [("made", FORMS[written])]
+
+
+def test_first_of_a_column_that_is_never_null_needs_no_words():
+    stream = ms.Job("never-null").source("in", ms.memory([]), schema="k string, n long not null")
+    assert stream.sql("SELECT k, FIRST(n) AS made FROM stream GROUP BY k").schema.names == ("k", "made")
