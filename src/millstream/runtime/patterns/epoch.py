@@ -62,13 +62,17 @@ class Matching:
         """Match the rows up to the watermark, key by key, and let time pass."""
         if ready is not None:
             self.match(ready, watermark)
-        for entry in self._entries.due(event=watermark, processing=-MAX_TIME):
-            self._match_key(entry.key, entry, [((), False)] * len(self._sought), watermark)
+        self._expire(watermark, event=watermark, processing=-MAX_TIME)
 
     def expire(self, now: int) -> None:
         """Without event time: let the clock pass for keys with a deadline."""
-        for entry in self._entries.due(event=-MAX_TIME, processing=now):
-            self._match_key(entry.key, entry, [((), False)] * len(self._sought), now)
+        self._expire(now, event=-MAX_TIME, processing=now)
+
+    def _expire(self, until: int, **due: int) -> None:
+        no_rows: list[Piece] = [((), False)] * len(self._sought)
+        with _without_collection():
+            for entry in self._entries.due(**due):
+                self._match_key(entry.key, entry, no_rows, until)
 
     def match(self, ready: KeyedRows, until: int) -> None:
         """Match rows that are in order, and let time pass for their keys."""
