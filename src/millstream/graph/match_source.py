@@ -43,13 +43,15 @@ def check_conditions(pattern: PatternSpec, rows: Schema, *, step: str | None) ->
                 match_source(read, rows, step=step)
 
 
-def match_source(condition: MatchExpression, rows: Schema, *, step: str | None) -> MatchSource:
-    """Write a condition as Python.
+def match_source(
+    condition: MatchExpression, rows: Schema, *, step: str | None, is_lenient: bool = False
+) -> MatchSource:
+    """Write a condition as Python; where it is lenient, what is divided by zero is null.
 
     Raises:
         InvalidStep: it uses something that is only offered for expressions over the row under test.
     """
-    writer = _Writer(condition, rows, step)
+    writer = _Writer(condition, rows, step, is_lenient=is_lenient)
     text = writer.write(condition.tree)
     return MatchSource(
         text=text, references=condition.references, cells=tuple(writer.cells), constants=tuple(writer.constants)
@@ -59,7 +61,7 @@ def match_source(condition: MatchExpression, rows: Schema, *, step: str | None) 
 class _Writer:
     """Writes one condition; names of variables are counted, so that each value is computed once."""
 
-    def __init__(self, condition: MatchExpression, rows: Schema, step: str | None) -> None:
+    def __init__(self, condition: MatchExpression, rows: Schema, step: str | None, *, is_lenient: bool) -> None:
         from millstream.graph.expressions.compile import Compiler
         from millstream.graph.expressions.refusal import Site
 
@@ -70,7 +72,7 @@ class _Writer:
         self._typed = Compiler(condition.schema, self._site)
         self.cells: list[Expression] = []
         self.constants: list[Any] = []
-        self._variables = 0
+        self._variables, self._is_lenient = 0, is_lenient
 
     def write(self, node: Any) -> str:
         """The source of a node."""
@@ -150,7 +152,7 @@ class _Writer:
         if any(map(pa.types.is_floating, kinds)):
             one = f"float({one})" if pa.types.is_decimal(kinds[0]) else one
             other = f"float({other})" if pa.types.is_decimal(kinds[1]) else other
-        tests = [*first, *second]
+        tests = [*first, *second, *([f"{other} == 0"] if symbol == "/" and self._is_lenient else [])]
         return f"(None if {' or '.join(tests)} else {one} {symbol} {other})" if tests else f"({one} {symbol} {other})"
 
     def _operand(self, node: Any) -> list[str]:

@@ -34,21 +34,26 @@ def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole
     links: list[Link] = []
     starts: list[RowEvent] = []
     held: list[tuple[Any, ...]] = []
-    initial = tuple(fold.initial for fold in folds)
+    initial = tuple([fold.initial for fold in folds])
+    folded = {fold.stage for fold in folds}
     for stage, place, before in saved[1]:
         event = events[place]
-        is_first = before < 0
-        links.append((stage, event, None if is_first else links[before]))
-        starts.append(event if is_first else starts[before])
-        if folds:
-            held.append(_folded(folds, initial if is_first else held[before], stage, event[2]))
+        if before < 0:
+            link: Link = (stage, event, None)
+            start, values = event, initial
+        else:
+            link = (stage, event, links[before])
+            start, values = starts[before], held[before]
+        links.append(link)
+        starts.append(start)
+        held.append(_folded(folds, values, stage, event[2]) if stage in folded else values)
     runs: list[Partial] = []
     done: list[Whole] = []
     for state, place in saved[2]:
         if state == WHOLE:
             done.append((starts[place][0], links[place]))
         else:
-            runs.append((state, links[place], starts[place], *(held[place] if folds else ())))
+            runs.append((state, links[place], starts[place], *held[place]))
     return runs, done
 
 
@@ -59,28 +64,27 @@ def _folded(folds: Sequence[Fold], held: tuple[Any, ...], stage: int, row: Row) 
 
 
 def save(runs: list[Partial], done: list[Whole]) -> Saved:
-    """What must be kept of partial matches: each row and each link once."""
+    """What must be kept of partial matches: each row once. Their chains have no links in common, each has its own start."""
     events: list[SavedEvent] = []
     nodes: list[SavedNode] = []
-    event_places: dict[int, int] = {}
-    link_places: dict[int, int] = {}
+    places: dict[int, int] = {}
     saved = []
     for state, tail in [*[(run[0], run[1]) for run in runs], *[(WHOLE, link) for _, link in done]]:
-        missing = []
+        chain = []
         link = tail
-        while link is not None and id(link) not in link_places:
-            missing.append(link)
+        while link is not None:
+            chain.append(link)
             link = link[2]
-        before = -1 if link is None else link_places[id(link)]
-        for found in reversed(missing):
-            event = found[1]
-            place = event_places.get(event[0])
+        chain.reverse()
+        before = -1
+        for stage, event, _ in chain:
+            place = places.get(event[0])
             if place is None:
-                place = event_places[event[0]] = len(events)
+                place = places[event[0]] = len(events)
                 events.append((event[0], event[1], event[2]))
-            nodes.append((found[0], place, before))
-            before = link_places[id(found)] = len(nodes) - 1
-        saved.append((state, link_places[id(tail)]))
+            nodes.append((stage, place, before))
+            before = len(nodes) - 1
+        saved.append((state, before))
     return events, nodes, saved
 
 

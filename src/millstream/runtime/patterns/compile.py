@@ -74,11 +74,11 @@ Built = Callable[[tuple[Stage, ...]], State]
 class Program:
     """A compiled pattern."""
 
-    def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str) -> None:
+    def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str, is_lenient: bool = False) -> None:
         self.pattern, self.version, self.names = pattern, pattern.version, pattern.names
         self.taken = tuple(stage.name for stage in pattern.flat if not stage.is_not)
         """The names of stages that have rows."""
-        self.conditions = Conditions(pattern, rows, step=step)
+        self.conditions = Conditions(pattern, rows, step=step, is_lenient=is_lenient)
         self._numbers = {name: place for place, name in enumerate(pattern.names)}
         self.states: list[State] = []
         self.final = self._state()

@@ -13,19 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidStep, StepFailed
 from millstream.graph.expression import Expression
 from millstream.graph.match_expression import MatchExpression, Reference, folded_type, read_match_expression
 from millstream.graph.match_source import MatchSource, match_source
 from millstream.graph.pattern import Clause, Condition, PatternSpec
 from millstream.model.schema import Schema
 from millstream.runtime.chain import evaluated
+from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.expressions import Projection
 from millstream.runtime.patterns.buffer import Event, Node
 from millstream.runtime.patterns.folds import Fold, is_kept, value_of
 from millstream.runtime.policy import failure
 
 Call = Callable[[Node | None, Event], bool]
+Refuse = Callable[[dict[str, Any], Exception], None]
+"""Takes a row that cannot be judged, and why."""
 ALWAYS = 1
 """The bit that every row has."""
 MAX_BITS = 60
@@ -90,8 +93,8 @@ def record_of(event: Event, names: Sequence[str]) -> dict[str, Any]:
 class Conditions:
     """All conditions of one pattern over rows of one schema."""
 
-    def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str) -> None:
-        self._pattern, self._rows, self._step = pattern, rows, step
+    def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str, is_lenient: bool = False) -> None:
+        self._pattern, self._rows, self._step, self._is_lenient = pattern, rows, step, is_lenient
         self._stages = {name: place for place, name in enumerate(pattern.names)}
         self._bits: list[list[tuple[str, int]]] = []
         self._expressions: list[Expression] = []
@@ -165,7 +168,7 @@ class Conditions:
         if read is None:
             assert condition.function is not None, "a condition without text is a function"
             return self._python(condition.function.target), None
-        source = match_source(read, self._rows, step=self._step)
+        source = match_source(read, self._rows, step=self._step, is_lenient=self._is_lenient)
         sourced = Sourced(source, own, len(self._cells))
         self._cells += source.cells
         return self._sourced(*sourced), sourced
@@ -231,6 +234,22 @@ class Conditions:
             fold.added(value, event.row) if fold.stage == stage else value
             for fold, value in zip(self.folds, held, strict=True)
         )
+
+    def examine_each(
+        self, batch: pa.RecordBatch, refuse: Refuse
+    ) -> tuple[npt.NDArray[np.int64], list[tuple[Any, ...]]]:
+        """As `examine`; a row on which an expression fails is refused, and no condition is true of it."""
+        try:
+            return self.examine(batch)
+        except StepFailed as problem:
+            if batch.num_rows == 1:
+                refuse(batch_to_rows(batch)[0], problem)
+                return np.full(1, ALWAYS, np.int64), [(None,) * len(self._cells)]
+        half = batch.num_rows // 2
+        (bits, cells), (more, others) = (
+            self.examine_each(part, refuse) for part in (batch.slice(0, half), batch.slice(half))
+        )
+        return np.concatenate([bits, more]), cells + others
 
     def examine(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[tuple[Any, ...]]]:
         """The bits and the cells of each row."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.graph.step import MAIN, TIMED_OUT
@@ -25,6 +26,7 @@ from millstream.runtime.patterns.matching import KeyMatcher, Matched
 from millstream.runtime.patterns.results import Results
 from millstream.runtime.patterns.waiting import KeyedRows, in_order
 
+Examine = Callable[[pa.RecordBatch], tuple[npt.NDArray[np.int64], list[tuple[Any, ...]]]]
 PARTIAL = 0
 """The slot of partial matches."""
 Piece = tuple[Sequence[RowEvent], bool]
@@ -36,6 +38,8 @@ class Sought(NamedTuple):
 
     program: Program
     matcher: KeyMatcher
+    examine: Examine
+    """Gives the bits and cells of a batch."""
 
 
 class Matching:
@@ -67,8 +71,9 @@ class Matching:
     def _pass_time(self, until: int, *, event: int, processing: int) -> None:
         nothing: list[Piece] = [((), False)] * len(self._sought)
         for share in self._entries.due_shares(event=event, processing=processing):
-            for entry in share:
-                self._match_key(entry.key, entry, nothing, until)
+            with _without_collection():
+                for entry in share:
+                    self._match_key(entry.key, entry, nothing, until)
 
     def match(self, ready: KeyedRows, until: int) -> None:
         """Match rows that are in order, and let time pass for their keys."""
@@ -86,8 +91,8 @@ class Matching:
         """Match some keys; one that has neither a partial match nor a row that can begin one is passed by."""
         events, begins = [], []
         rows, instants = batch_to_tuples(batch), times.tolist()
-        for program, _ in self._sought:
-            bits, cells = program.conditions.examine(batch)
+        for program, _, examine in self._sought:
+            bits, cells = examine(batch)
             events.append(list(zip(range(len(rows)), instants, rows, bits.tolist(), cells, strict=True)))
             begins.append(np.logical_or.reduceat((bits & program.start_mask) != 0, bounds[:-1]).tolist())
         firsts = pa.array(bounds[:-1])
@@ -111,7 +116,7 @@ class Matching:
         held = (entry.slots[PARTIAL] or {}) if entry is not None else {}
         kept: dict[str, Any] = {}
         deadline = NEVER
-        for (program, matcher), (rows, may_begin) in zip(self._sought, pieces, strict=True):
+        for (program, matcher, _), (rows, may_begin) in zip(self._sought, pieces, strict=True):
             saved = held.get(program.version)
             if saved is None and not may_begin:
                 continue

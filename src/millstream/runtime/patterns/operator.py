@@ -68,7 +68,11 @@ class PatternOperator:
         programs = [Program(pattern, self._rows, step=self._node.id) for pattern in patterns]
         is_kept = TIMED_OUT in self._node.outputs
         self._sought = [
-            Sought(program, key_matcher(program, self._rows, step=self._node.id, keeps_expired=is_kept))
+            Sought(
+                program,
+                key_matcher(program, self._rows, step=self._node.id, keeps_expired=is_kept),
+                program.conditions.examine,
+            )
             for program in programs
         ]
 

@@ -7,17 +7,18 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from millstream.errors import StepFailed
 from millstream.graph.match_expression import MatchExpression
 from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import evaluated
-from millstream.runtime.codecs import column_of
+from millstream.runtime.codecs import batch_to_rows, column_of
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.expressions import Projection
 from millstream.runtime.keyed import CHUNK, Emit, RowOutput
 from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.conditions import takes_two
+from millstream.runtime.patterns.conditions import Refuse, takes_two
 from millstream.runtime.patterns.folds import Measured, measured
 from millstream.runtime.policy import failure
 
@@ -108,8 +109,10 @@ class MeasureResults:
         counts: StepCounts,
         *,
         step: str,
+        refuse: Refuse | None = None,
     ) -> None:
         self.phase = 0
+        self._refuse = refuse
         self._keys, self._schema, self._step, self._emit, self._counts = node_keys, output[1], step, emit, counts
         self._output = output[0]
         self._projection = Projection([(name, measure.expression) for name, measure in measures])
@@ -151,12 +154,27 @@ class MeasureResults:
         values = [column_of(v, f.type) for v, f in zip(columns[len(keys) :], self._fields, strict=True)]
         # A reference may have the name of a key column only by quoting; then it is the same value.
         inputs = dict(zip(self._keys.names, keys, strict=True)) | dict(zip(_names(self._fields), values, strict=True))
-        made = evaluated(self._step, self._projection.apply, pa.RecordBatch.from_pydict(inputs)).columns
-        batch = pa.RecordBatch.from_arrays([*keys, *made], schema=self._schema.arrow)
         times = None if self._times[0] is None else pa.array(self._times, pa.int64())
+        self._give(pa.RecordBatch.from_pydict(inputs), times)
+        self._held, self._times = [], []
+
+    def _give(self, inputs: pa.RecordBatch, times: pa.Array | None) -> None:
+        """Hand measures on; where failures are refused, of a match whose measures fail only that is handed on."""
+        try:
+            made = evaluated(self._step, self._projection.apply, inputs).columns
+        except StepFailed as problem:
+            if self._refuse is None:
+                raise
+            if inputs.num_rows == 1:
+                self._refuse(batch_to_rows(inputs)[0], problem)
+                return
+            half = inputs.num_rows // 2
+            for place in (slice(0, half), slice(half, inputs.num_rows)):
+                self._give(inputs[place], None if times is None else times[place])
+            return
+        batch = pa.RecordBatch.from_arrays([*inputs.columns[: len(self._keys)], *made], schema=self._schema.arrow)
         self._counts.rows_out += batch.num_rows
         self._emit(self._output, Batch(batch, times), self.phase)
-        self._held, self._times = [], []
 
 
 def _absent(_: list[list[Row]]) -> Any:

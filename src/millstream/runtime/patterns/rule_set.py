@@ -72,14 +72,14 @@ class RuleBook:
         if found is None:
             step = self.node.id
             rule = read_rule(definition.text, self._rows, self._keys, step=step, on_update=self.on_update)
-            program = Program(rule.pattern, self._rows, step=step)
+            program = Program(rule.pattern, self._rows, step=step, is_lenient=True)
             program.version = str(definition.generation)
             if definition.replaced_at < NEVER:
                 program.start_mask = 0
             matcher = key_matcher(program, self._rows, step=step, keeps_expired=bool(rule.timed_out))
             if len(self._active) >= _MOST_COMPILED:
                 self._active.clear()
-            found = Active(name, definition.version, rule, Sought(program, matcher))
+            found = Active(name, definition.version, rule, Sought(program, matcher, program.conditions.examine))
             self._active[name, definition] = found
         return found
 

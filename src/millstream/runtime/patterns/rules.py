@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from millstream.graph.match_expression import Measures
-from millstream.graph.rules import Patterns
+from millstream.graph.rules import RULE, VERSION, Patterns
 from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Field, Schema
@@ -21,7 +23,8 @@ from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import Due, StepPages
 from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.epoch import PARTIAL, Matching, match_arrived
+from millstream.runtime.patterns.conditions import Refuse
+from millstream.runtime.patterns.epoch import PARTIAL, Matching, Sought, match_arrived
 from millstream.runtime.patterns.operator import pattern_slots, pattern_stores
 from millstream.runtime.patterns.results import MeasureResults
 from millstream.runtime.patterns.rule_set import Active, RuleBook, RuleSet, rule_slots
@@ -102,7 +105,22 @@ class RulesOperator:
     def _matching(self, turn: Turn, entries: Entries, rules: RuleSet, phase: int) -> Matching:
         found = rules.active()
         results = {output: RuleResults(self._node, self._rows, turn, output, found) for output in (MAIN, TIMED_OUT)}
-        return Matching(self._node, [active.sought for active in found], results, entries, phase)
+        return Matching(self._node, [_careful(active, self._node, turn) for active in found], results, entries, phase)
+
+
+def _careful(active: Active, node: StreamNode, turn: Turn) -> Sought:
+    """A pattern whose failures are dead letters: one bad rule must not end what the others are for."""
+    examine = functools.partial(active.sought.program.conditions.examine_each, refuse=_refuse(active, node, turn))
+    return active.sought._replace(examine=examine)
+
+
+def _refuse(active: Active, node: StreamNode, turn: Turn) -> Refuse:
+    bad = turn.hands.bad_records(node.id, "dead_letter")
+
+    def refuse(record: dict[str, Any], problem: Exception) -> None:
+        bad.refuse_result({RULE: active.name, VERSION: active.version, "record": record}, problem)
+
+    return refuse
 
 
 def _forget(entries: Entries, rules: RuleSet) -> None:
@@ -133,7 +151,14 @@ class RuleResults:
         counts = self._turn.hands.count(self._node.id)
         emit = self._written(active)
         return MeasureResults(
-            measures, self._keys, self._rows, (self._output, schema), emit, counts, step=self._node.id
+            measures,
+            self._keys,
+            self._rows,
+            (self._output, schema),
+            emit,
+            counts,
+            step=self._node.id,
+            refuse=_refuse(active, self._node, self._turn),
         )
 
     def _written(self, active: Active) -> Callable[[str, Batch, int], None]:

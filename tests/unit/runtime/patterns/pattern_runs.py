@@ -9,6 +9,8 @@ import millstream as ms
 from millstream.model.schema import schema_of
 from millstream.runtime.patterns.buffer import Event
 from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.linear import is_linear
+from millstream.runtime.patterns.matching import LinearMatcher
 from millstream.runtime.patterns.nfa import Matcher
 from millstream.testing import run_job
 
@@ -73,10 +75,39 @@ def examined(program, rows, schema=ROWS):
 
 
 def every_cut(pattern, text, **more):
-    """The same whether partial matches are kept in memory or saved after every row."""
+    """The same whether partial matches are kept in memory or saved after every row, and by the pattern's own source."""
     plain = match(pattern, text, **more)
     assert match(pattern, text, cuts=range(100), **more) == plain
+    if is_linear(Program(pattern.spec, more.get("schema", ROWS), step="p")):
+        assert linearly(pattern, text, **more) == plain
     return plain
+
+
+def linearly(pattern, text, *, until=None, schema=ROWS):
+    """As `match`, row by row through the source that is made for the pattern."""
+    program = Program(pattern.spec, schema, step="p")
+    matcher = LinearMatcher(program, schema, step="p", keeps_expired=True)
+    rows = [tuple(row.values()) for row in rows_of(text)] if isinstance(text, str) else text
+    found, expired, saved = [], [], None
+    for row, *known in zip(rows, *examined(program, rows, schema), strict=True):
+        made = matcher.match(saved, [(0, row[-1], row, *known)], row[-1])
+        saved = made.saved
+        for into, chains in ((found, made.found), (expired, made.expired)):
+            into += [said_by(chain) for chain, _ in chains]
+    if until is not None:
+        made = matcher.match(saved, [], until)
+        found += [said_by(chain) for chain, _ in made.found]
+        expired += [said_by(chain) for chain, _ in made.expired]
+        assert made.saved is None, "nothing is left when time has run out"
+    return found, expired
+
+
+def said_by(chain):
+    words = []
+    while chain is not None:
+        words.append(chain[1][2][0])
+        chain = chain[2]
+    return " ".join(reversed(words))
 
 
 def matches(pattern, text, **more):

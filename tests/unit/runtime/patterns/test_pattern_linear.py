@@ -200,3 +200,22 @@ def test_at_the_end_of_time_nothing_is_kept():
         events = [(0, 1, ("x", 0, None, 1), 1, ())]
         assert matcher.match(None, events, 5).saved is not None
         assert matcher.match(None, events, MAX_TIME).saved is None
+
+
+@pytest.mark.parametrize("skip", ["no_skip", "skip_past_last_event", "skip_to_next"])
+def test_only_rows_that_a_partial_match_can_still_use_are_kept(skip):
+    """However many rows came: of a, b, a, b, ... the last two wait for c, and a long run that ended leaves nothing."""
+    stages = begin("a").where("word = 'a'").next("b").where("word = 'b'").next("c").where("word = 'c'")
+    program = Program(getattr(stages, skip)().spec, ROWS, step="p")
+    rows = [("ab"[place % 2], 0, None, place) for place in range(1000)]
+    bits, cells = examined(program, rows, ROWS)
+    events = [(n, row[3], row, *known) for n, (row, *known) in enumerate(zip(rows, bits, cells, strict=True))]
+    for matcher in (
+        GeneralMatcher(program, keeps_expired=False),
+        LinearMatcher(program, ROWS, step="p", keeps_expired=False),
+    ):
+        saved = matcher.match(None, events, 1000).saved
+        assert [row for _, _, row in saved[0]] == rows[-2:]
+        assert (len(saved[1]), len(saved[2])) == (2, 1)
+        end = [(0, 1001, ("x", 0, None, 1001), 1, ())]
+        assert matcher.match(saved, end, 1001).saved is None

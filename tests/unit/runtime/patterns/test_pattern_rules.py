@@ -178,6 +178,43 @@ def test_many_rules_at_once_and_rows_before_the_first():
     assert all(counts.is_balanced for counts in output.counts.values())
 
 
+def failing(text, amounts):
+    """A rule that fails on some rows beside one that does not: what each gives, and the dead letters."""
+    job = ms.Job("failing")
+    both = job.source("in", ms.memory([]), schema="rule string, pattern string, k string, n double")
+    rules = both.filter("rule is not null").select("rule", "pattern")
+    found = both.filter("k is not null").select("k", "n").key_by("k").patterns(rules.broadcast(), id="p")
+    found.sink("out", ms.collect("out"))
+    found.side_output("dead").sink("dead", ms.collect("dead"))
+    every = "pattern: [{begin: a}]\nmeasures: {n: a.n}"
+    brought = [{"rule": "some", "pattern": text}, {"rule": "every", "pattern": every}]
+    output = run_job(job, {"in": [*brought, STOP, *({"k": "x", "n": n} for n in amounts)]})
+    assert len([row for row in output["out"] if row["rule"] == "every"]) == len(amounts)
+    assert all(counts.is_balanced for counts in output.counts.values())
+    return [json.loads(row["match"]) for row in output["out"] if row["rule"] == "some"], output["dead"]
+
+
+def test_a_row_on_which_a_condition_fails_fits_no_condition_and_is_a_dead_letter():
+    text = "pattern: [{begin: a, where: 8.0 / n > 1.0}, {next: b, where: n > 0.0}]\nmeasures: {a: a.n, b: b.n}"
+    found, dead = failing(text, [1.0, 2.0, 0.0, 4.0, 5.0, 0.0])
+    assert found == [{"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 5.0}]
+    assert [json.loads(row["record"]) for row in dead] == [
+        {"rule": "some", "version": 1, "record": {"k": "x", "n": 0.0}}
+    ] * 2
+    assert all("zero" in row["error"].lower() for row in dead)
+
+
+def test_a_match_whose_measures_fail_is_a_dead_letter():
+    found, dead = failing("pattern: [{begin: a}]\nmeasures: {share: 8.0 / a.n}", [1.0, 0.0, 4.0])
+    assert found == [{"share": 8.0}, {"share": 2.0}]
+    assert len(dead) == 1
+
+
+def test_what_is_divided_by_zero_behind_an_earlier_row_is_null():
+    text = "pattern: [{begin: a}, {next: b, where: n / a.n > 1.0}]\nmeasures: {a: a.n, b: b.n}"
+    assert failing(text, [1.0, 2.0, 0.0, 4.0, 5.0]) == ([{"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 5.0}], [])
+
+
 class Store(dict):
     """Pages in memory."""
 
