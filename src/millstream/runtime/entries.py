@@ -26,9 +26,9 @@ from millstream.runtime.python_types import row_type, tuple_of
 Key = tuple[Any, ...]
 Numbers = npt.NDArray[np.int64]
 _NEVER = Due()
-_STORED, _LIVE = 200, 800
+_STORED, _LIVE = 150, 850
 """About how many bytes Python needs for an entry beyond its content: on a decoded page, and decoded itself."""
-_GROWTH = 8
+_GROWTH = 6
 """How many times as large as its bytes a page of small entries is once it is decoded."""
 _SAMPLE = 64
 _DUE = 28

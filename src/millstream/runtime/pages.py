@@ -1,6 +1,6 @@
 """Paged state of one step in one subtask: pages of encoded entries per key group, and a directory of them.
 
-An epoch reads each touched page once and writes each changed page once. The directory says which pages exist, how a key
+An epoch reads the pages it touches and writes those it changed, once each while they fit its budget. The directory says which pages exist, how a key
 group is divided, and when the first timer of a page is due, so quiet pages are never read.
 """
 
