@@ -1,7 +1,7 @@
 """Paged state of one step in one subtask: pages of encoded entries per key group, and a directory of them.
 
-An epoch reads the pages it touches and writes those it changed, once each while they fit its budget. The directory says which pages exist, how a key
-group is divided, and when the first timer of a page is due, so quiet pages are never read.
+An epoch reads the pages it touches and writes those it changed, once each while they fit its budget. The directory says
+which pages exist, how a key group is divided, and when the first timer of a page is due, so quiet pages are never read.
 """
 
 from __future__ import annotations
