@@ -152,7 +152,9 @@ class Entries:
                 yield share
                 self.settle()
                 share = []
-            share += self._due_on(page, event, processing)
+            # A page that was let go since has its due times in the directory.
+            if page in self._live or _is_due(self._pages.due(page), event, processing):
+                share += self._due_on(page, event, processing)
         if share:
             yield share
 
@@ -199,9 +201,7 @@ class Entries:
                 self._merge(content, changed)
                 if self._is_grown(content, self._write(page, content)):
                     self._grown.add(page.group)
-        for page, content in self._loaded.items():
-            if page in self._pages:
-                self._pages.hold(page, content, decoded_size(content))
+        self._pages.hold(self._loaded, decoded_size)
 
     def _merge(self, content: EntryPage, changed: dict[bytes, Entry]) -> None:
         for encoded, entry in changed.items():
