@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import Any
 
 import millstream as ms
 from benchmarks.data import SCHEMA, Shape, generated
 from benchmarks.measure import Epoch, Setting
-from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
 
 MASTER = "local[2]"
+_ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 
 
 def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
@@ -20,10 +21,11 @@ def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
     return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=SCHEMA)
 
 
-def epochs_of(job: ms.Job, setting: Setting, **options: Any) -> list[Epoch]:
-    """Run to the end; the epochs that read rows."""
+def epochs_of(job: ms.Job, setting: Setting, *, engine: str = "spark", **options: Any) -> list[Epoch]:
+    """Run to the end; the epochs that read rows. The local engine would write all state in every epoch, so it writes none."""
     epochs: list[Epoch] = []
-    chosen = Deployment(master=MASTER, checkpoint=str(setting.work / "checkpoint"), **options)
-    deployment = job.compile(chosen).deployment
+    checkpoint = str(setting.work / "checkpoint") if engine == "spark" else None
+    deployment = job.compile(Deployment(master=MASTER, checkpoint=checkpoint, **options)).deployment
+    run = importlib.import_module(_ENGINES[engine]).run
     run(deployment, listener=lambda epoch: epochs.append(Epoch(epoch.rows_in, epoch.seconds, time.time())))
     return [epoch for epoch in epochs if epoch.rows]

@@ -6,6 +6,8 @@ the worker that serves the subtask has it still.
 
 from __future__ import annotations
 
+import itertools
+
 import millstream as ms
 from benchmarks import ours
 from benchmarks.data import Shape
@@ -28,29 +30,33 @@ def made_of(kind: str, rows: ms.DataStream) -> ms.DataStream:
     return keyed.aggregate(n=ms.count(), s=ms.sum("x"), id="held")
 
 
-def _side(kind: str, backend: StateBackend) -> Side:
+def _side(kind: str, engine: str, backend: StateBackend) -> Side:
     def side(setting: Setting) -> Measured:
         job, rows = ours.job_over(setting, SHAPE[setting.scale])
         made_of(kind, rows).sink("out", ms.files(setting.output))
-        return with_output(ours.epochs_of(job, setting, state_backend=backend), setting.output)
+        return with_output(ours.epochs_of(job, setting, engine=engine, state_backend=backend), setting.output)
 
     return side
 
 
-SIDES = {f"{kind}_{backend}": _side(kind, backend) for kind in KINDS for backend in STATE_BACKENDS}
+SIDES = {
+    f"{engine}_{kind}_{backend}": _side(kind, engine, backend)
+    for engine in ("local", "spark")
+    for kind in KINDS
+    for backend in STATE_BACKENDS
+}
 USES = tuple(("state_backend", side) for side in SIDES)
 
 
 def lines(sides: Sides, scale: str) -> list[Line]:
-    """The period of an epoch, and what the largest worker needs for it."""
+    """The period of an epoch, and what the largest worker needs for it on Spark."""
     shape, found = SHAPE[scale], []
-    for kind, name in KINDS.items():
-        memory, rocksdb = (sides[f"{kind}_{backend}"] for backend in ("memory", "rocksdb"))
+    for engine, kind in itertools.product(("local", "spark"), KINDS):
+        memory, rocksdb = (sides[f"{engine}_{kind}_{backend}"] for backend in ("memory", "rocksdb"))
         mine, theirs = memory.period(shape.warm), rocksdb.period(shape.warm)
-        what = f"{name}, {shape.keys:,} keys, epochs of {shape.epoch_rows:,} rows"
         found.append(
             Line(
-                what=f"{what}, memory",
+                what=f"{engine}, {KINDS[kind]}, {shape.keys:,} keys, {shape.epoch_rows:,} rows an epoch, memory",
                 unit="s/epoch",
                 ours=mine,
                 rival=theirs,
@@ -60,8 +66,8 @@ def lines(sides: Sides, scale: str) -> list[Line]:
                 equal=(memory.rows, memory.digest) == (rocksdb.rows, rocksdb.digest),
             )
         )
-        sizes = [side.memory["worker"] / 2**20 for side in (memory, rocksdb)]
-        found.append(
-            Line(what=f"largest worker, {name}", unit="MB", ours=sizes[0], rival=sizes[1], rival_name="rocksdb")
-        )
+        if engine == "spark":
+            sizes = [side.memory["worker"] / 2**20 for side in (memory, rocksdb)]
+            what = f"largest worker, {KINDS[kind]}, memory"
+            found.append(Line(what=what, unit="MB", ours=sizes[0], rival=sizes[1], rival_name="rocksdb"))
     return found

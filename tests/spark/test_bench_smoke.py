@@ -9,12 +9,24 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
+EPOCH = "an epoch over all pages"
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks", "memory", "filter_files", "--scale", "small", "--results", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "memory",
+        "filter_files",
+        "large_state",
+        "--scale",
+        "small",
+        "--results",
+        folder,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     [file] = folder.glob("*-small.json")
@@ -28,6 +40,17 @@ def test_every_line_has_figures(results):
         "peak memory, Python workers",
         "peak memory, all together",
         "parquet, filter, parquet",
+        *(
+            f"{kind}, 2,000 keys: {what}"
+            for kind in ("count + sum", "process function")
+            for what in (
+                "peak, largest Python worker",
+                "peak, driver, Python",
+                "peak, driver, JVM",
+                "state files",
+                EPOCH,
+            )
+        ),
     ]
     for line in results["lines"]:
         assert line["ours"] > 0, line

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from millstream.errors import StepFailed
 from millstream.model.schema import Schema
+from millstream.runtime.entry_pages import decoded_size, division_of, length, parts_of
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, STATE_BYTES, Due, EntryPage, PageId, StepPages
 from millstream.runtime.python_types import row_type, tuple_of
@@ -26,13 +27,10 @@ from millstream.runtime.python_types import row_type, tuple_of
 Key = tuple[Any, ...]
 Numbers = npt.NDArray[np.int64]
 _NEVER = Due()
-_STORED, _LIVE = 200, 800
-"""About how many bytes Python needs for an entry beyond its content: on a decoded page, and decoded itself."""
-_GROWTH = 8
+_LIVE = 850
+"""About how many bytes Python needs for a decoded entry beyond its content."""
+_GROWTH = 6
 """How many times as large as its bytes a page of small entries is once it is decoded."""
-_SAMPLE = 64
-_DUE = 28
-"""Bytes of encoded due times."""
 _PAGE = np.int64(32)
 
 
@@ -127,7 +125,7 @@ class Entries:
             known = self._key_decoder.decode(encoded) if key is None else key
             raw = self._load(page).entries.get(encoded)
             found = live[encoded] = self._decoded(known, page, raw)
-            self._held += _LIVE if raw is None else _LIVE + 2 * _length(raw)
+            self._held += _LIVE if raw is None else _LIVE + 2 * length(raw)
         return found
 
     def _decoded(self, key: Key, page: PageId, raw: msgspec.Raw | None) -> Entry:
@@ -143,7 +141,7 @@ class Entries:
         if found is None:
             found = self._pages.decoded(page, self._page_decoder.decode) or EntryPage({}, {})
             self._loaded[page] = found
-            self._held += _size(found)
+            self._held += decoded_size(found)
         return found
 
     def settle(self) -> None:
@@ -164,7 +162,9 @@ class Entries:
                 yield share
                 self.settle()
                 share = []
-            share += self._due_on(page, event, processing)
+            # A page that was let go since has its due times in the directory.
+            if page in self._live or _is_due(self._pages.due(page), event, processing):
+                share += self._due_on(page, event, processing)
         if share:
             yield share
 
@@ -219,9 +219,7 @@ class Entries:
                 self._merge(content, changed)
                 if self._is_grown(content, self._write(page, content)):
                     self._grown.add(page.group)
-        for page, content in self._loaded.items():
-            if page in self._pages:
-                self._pages.hold(page, content, _size(content))
+        self._pages.hold(self._loaded, decoded_size)
 
     def _merge(self, content: EntryPage, changed: dict[bytes, Entry]) -> None:
         for encoded, entry in changed.items():
@@ -262,7 +260,7 @@ class Entries:
 
     def _is_grown(self, content: EntryPage, size: int) -> bool:
         """Whether dividing the page helps: a large entry stays as large as it is on a page of its own."""
-        return size > self._limit and size - max(map(_length, content.entries.values())) > self._limit // 2
+        return size > self._limit and size - max(map(length, content.entries.values())) > self._limit // 2
 
     def _divide(self, group: int) -> None:
         """Double the pages of a key group until the largest fits or there are as many pages as entries."""
@@ -271,30 +269,15 @@ class Entries:
         for part in map(self._load, old):
             whole.entries.update(part.entries)
             whole.due.update(part.due)
-        numbers, pages = self._division(whole, len(old))
+        numbers, pages = division_of(whole, self._hashes_of(list(whole.entries)), len(old), self._limit)
         if pages == len(old):
             return
         for page in old:
             self._pages.write(page, None, _NEVER)
             self._loaded.pop(page, None)
         self._pages.divide(group, pages)
-        for number, part in sorted(_parts(whole, numbers).items()):
+        for number, part in sorted(parts_of(whole, numbers).items()):
             self._write(PageId(group, number), part)
-
-    def _division(self, whole: EntryPage, pages: int) -> tuple[list[int], int]:
-        """Into how many pages a key group is best divided, and the page of each entry."""
-        hashes = self._hashes_of(list(whole.entries))
-        sizes = np.array([_stored_size(key, raw, key in whole.due) for key, raw in whole.entries.items()], np.int64)
-        numbers = page_of(hashes, np.full(len(hashes), pages, np.int64))
-        while pages < len(sizes):
-            largest = np.zeros(pages, np.int64)
-            np.maximum.at(largest, numbers, sizes)
-            total = np.bincount(numbers, sizes, minlength=pages)
-            if not ((total > self._limit) & (total - largest > self._limit // 2)).any():
-                break
-            pages *= 2
-            numbers = page_of(hashes, np.full(len(hashes), pages, np.int64))
-        return numbers.tolist(), pages
 
     def _hashes_of(self, keys: list[bytes]) -> Hashes:
         columns = zip(*(self._key_decoder.decode(key) for key in keys), strict=True)
@@ -304,32 +287,6 @@ class Entries:
 def pages_of(numbers: Numbers) -> list[PageId]:
     """Numbers of pages as pages."""
     return list(map(PageId, (numbers >> _PAGE).tolist(), (numbers & np.int64(0xFFFFFFFF)).tolist()))
-
-
-def _parts(whole: EntryPage, numbers: list[int]) -> dict[int, EntryPage]:
-    parts: dict[int, EntryPage] = {}
-    for (encoded, raw), number in zip(whole.entries.items(), numbers, strict=True):
-        part = parts.setdefault(number, EntryPage({}, {}))
-        part.entries[encoded] = raw
-        if encoded in whole.due:
-            part.due[encoded] = whole.due[encoded]
-    return parts
-
-
-def _stored_size(key: bytes, raw: msgspec.Raw, has_due: bool) -> int:  # noqa: FBT001
-    """The bytes an entry takes on its page; its due times stand there beside the key once more."""
-    return _length(raw) + (len(key) + 2) * (1 + has_due) + _DUE * has_due
-
-
-def _size(page: EntryPage) -> int:
-    """About how large a decoded page is, from some of its entries."""
-    some = list(page.entries.values())[:: max(1, len(page.entries) // _SAMPLE)]
-    mean = sum(map(_length, some)) // max(1, len(some))
-    return (_STORED + mean) * len(page.entries)
-
-
-def _length(raw: msgspec.Raw) -> int:
-    return memoryview(raw).nbytes
 
 
 def _is_due(due: Due, event: int, processing: int) -> bool:

@@ -1,12 +1,12 @@
 """Paged state of one step in one subtask: pages of encoded entries per key group, and a directory of them.
 
-An epoch reads each touched page once and writes each changed page once. The directory says which pages exist, how a key
-group is divided, and when the first timer of a page is due, so quiet pages are never read.
+An epoch reads the pages it touches and writes those it changed, once each while they fit its budget. The directory says
+which pages exist, how a key group is divided, and when the first timer of a page is due, so quiet pages are never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -54,6 +54,9 @@ class Due(msgspec.Struct, frozen=True, array_like=True):
     event: int = NEVER
     processing: int = NEVER
     expiry: int = NEVER
+
+
+_NEVER = Due()
 
 
 class EntryPage(msgspec.Struct, array_like=True):
@@ -146,10 +149,17 @@ class StepPages:
         content = self.read(page)
         return None if content is None else decode(content)
 
-    def hold(self, page: PageId, decoded: object, size: int) -> None:
-        """The epochs to come may have the page as it is decoded here, where the backend keeps pages in the worker."""
+    def hold(self, decoded: Mapping[PageId, Content], size: Callable[[Content], int]) -> None:
+        """The epochs to come may have these pages as they are decoded here, where the backend keeps pages in the worker."""
         if self._kept is not None:
-            self._kept.hold(self._key(page), decoded, size)
+            for page, content in decoded.items():
+                if page in self:
+                    self._kept.hold(self._key(page), content, size(content))
+
+    def due(self, page: PageId) -> Due:
+        """When a page is due; never, if it holds nothing."""
+        group = self._groups.get(page.group)
+        return _NEVER if group is None else group.due.get(page.page, _NEVER)
 
     def __len__(self) -> int:
         """How many pages hold something."""

@@ -213,3 +213,43 @@ def test_content_of_another_type_is_refused_before_it_is_stored():
         entries.flush()
     assert (caught.value.step, caught.value.code) == ("s", "STATE-002")
     assert not epochs.store
+
+
+def test_what_is_due_comes_in_shares_within_the_budget():
+    epochs = Epochs(groups=16, limit=500)
+    entries = epochs.open()
+    for key in range(300):
+        entry = epochs.entry(entries, key)
+        entry.slots[0], entry.event_timers, entry.is_dirty = [key], {key}, True
+    entries.flush()
+    entries = epochs.open()
+    entries._budget = 8000
+    shares = []
+    for share in entries.due_shares(event=199, processing=-1):
+        shares.append([entry.key[0] for entry in share])
+        assert len({entry.page for entry in share}) <= 3
+        for entry in share:
+            entry.event_timers, entry.is_dirty = {1000}, True
+    assert len(shares) > 10
+    assert sorted(key for share in shares for key in share) == list(range(200))
+    assert entries.flush().event == 200
+    assert list(epochs.open().due_shares(event=199, processing=-1)) == []
+    assert sum(len(share) for share in epochs.open().due_shares(event=1000, processing=-1)) == 300
+
+
+def test_pages_that_were_let_go_are_not_read_again_to_see_that_nothing_is_due():
+    epochs = Epochs(groups=16, limit=500)
+    entries = epochs.open()
+    entries._budget = 1
+    for key in range(100):
+        entry = epochs.entry(entries, key)
+        entry.slots[0], entry.is_dirty = [key], True
+    due = entries.due_shares(event=50, processing=-1)
+    live = len(entries._live)
+    epochs.entry(entries, 7).event_timers = {3}
+    assert [entry.key for entry in next(due)] == [(7,)]
+    assert live == 16
+    entries.settle()
+    epochs.store.reads.clear()
+    assert list(due) == []
+    assert epochs.store.reads == []
