@@ -71,6 +71,7 @@ def bids_per_bidder(windows: pa.Table) -> pa.Table:
     return windows.group_by("bidder").aggregate([("bid_count", "sum")]).rename_columns(["bidder", "bid_count"])
 
 
+_MINUTES = {"format": "csv", "partition_by": ["dt", "hm"], "partition_commit": "1m"}
 _QUERIES = (
     Query(name="q0", build=stateless.q0),
     Query(name="q1", build=stateless.q1),
@@ -82,7 +83,7 @@ _QUERIES = (
     Query(name="q7", build=windows.q7),
     Query(name="q8", build=windows.q8),
     Query(name="q9", build=joins.q9, settled=last_of("id")),
-    Query(name="q10", build=stateless.q10, files={"format": "csv", "partition_by": ["dt", "hm"]}),
+    Query(name="q10", build=stateless.q10, files=_MINUTES),
     Query(name="q11", build=windows.q11),
     Query(name="q12", build=windows.q12, settled=bids_per_bidder),
     Query(name="q13", build=stateless.q13),

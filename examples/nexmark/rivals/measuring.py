@@ -95,7 +95,8 @@ def command_of(side: str, work: Path) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**environment(), "PYTHONPATH": str(_ROOT), "TZ": "UTC"}
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    return {**environment(), "PYTHONPATH": path, "TZ": "UTC"}
 
 
 def _look(process: subprocess.Popen[bytes], sizes: StateSizes, deadline: float) -> None:
