@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from examples.nexmark.queries import joins, patterns, ranking, stateless, windows
 from examples.nexmark.queries.events import Events
@@ -60,7 +61,7 @@ def last_of(*key: str) -> Settled:
     """The table that a changelog ends in: the last row of each key."""
 
     def settled(changes: pa.Table) -> pa.Table:
-        placed = changes.append_column("place", pa.array(range(changes.num_rows), pa.int64()))
+        placed = changes.append_column("place", pa.array(np.arange(changes.num_rows)))
         return changes.take(placed.group_by(list(key)).aggregate([("place", "max")])["place_max"])
 
     return settled
