@@ -60,10 +60,10 @@ def _price(sql: str, *, tied: bool = False, is_timed: bool = False) -> FlinkQuer
 
 
 def _millis(end: str, start: str) -> str:
-    return (
-        f"SUM(CAST(TIMESTAMPDIFF(SECOND, `{start}`, `{end}`) AS BIGINT) * 1000 "
-        f"+ EXTRACT(MILLISECOND FROM `{end}`) - EXTRACT(MILLISECOND FROM `{start}`))"
-    )
+    """The sum of spans; Flink counts whole seconds between two times, and milliseconds only as text."""
+    seconds = f"TIMESTAMPDIFF(SECOND, FLOOR(`{start}` TO SECOND), FLOOR(`{end}` TO SECOND))"
+    rest = " - ".join(f"CAST(DATE_FORMAT(`{name}`, 'SSS') AS BIGINT)" for name in (end, start))
+    return f"SUM(CAST({seconds} AS BIGINT) * 1000 + {rest})"
 
 
 QUERIES: dict[str, FlinkQuery] = {
