@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from examples.nexmark.queries import joins, patterns, ranking, stateless, windows
 from examples.nexmark.queries.events import Events
@@ -60,7 +61,7 @@ def last_of(*key: str) -> Settled:
     """The table that a changelog ends in: the last row of each key."""
 
     def settled(changes: pa.Table) -> pa.Table:
-        placed = changes.append_column("place", pa.array(range(changes.num_rows), pa.int64()))
+        placed = changes.append_column("place", pa.array(np.arange(changes.num_rows)))
         return changes.take(placed.group_by(list(key)).aggregate([("place", "max")])["place_max"])
 
     return settled
@@ -71,6 +72,7 @@ def bids_per_bidder(windows: pa.Table) -> pa.Table:
     return windows.group_by("bidder").aggregate([("bid_count", "sum")]).rename_columns(["bidder", "bid_count"])
 
 
+_MINUTES = {"format": "csv", "partition_by": ["dt", "hm"], "partition_commit": "1m"}
 _QUERIES = (
     Query(name="q0", build=stateless.q0),
     Query(name="q1", build=stateless.q1),
@@ -82,7 +84,7 @@ _QUERIES = (
     Query(name="q7", build=windows.q7),
     Query(name="q8", build=windows.q8),
     Query(name="q9", build=joins.q9, settled=last_of("id")),
-    Query(name="q10", build=stateless.q10, files={"format": "csv", "partition_by": ["dt", "hm"]}),
+    Query(name="q10", build=stateless.q10, files=_MINUTES),
     Query(name="q11", build=windows.q11),
     Query(name="q12", build=windows.q12, settled=bids_per_bidder),
     Query(name="q13", build=stateless.q13),

@@ -95,7 +95,9 @@ def command_of(side: str, work: Path) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**environment(), "PYTHONPATH": str(_ROOT), "TZ": "UTC"}
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    # PyFlink's JVM takes the size of its heap from here; the others have theirs from their session.
+    return {**environment(), "PYTHONPATH": path, "TZ": "UTC", "JVM_ARGS": "-Xmx1024m"}
 
 
 def _look(process: subprocess.Popen[bytes], sizes: StateSizes, deadline: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,17 @@ FOLDER = Path(__file__).parents[3] / ".venv-pyflink"
 PYTHON = FOLDER / "bin" / "python"
 _JARS = FOLDER / "jars"
 _PARQUET = f"org.apache.flink:flink-sql-parquet:{VERSION}"
+_HADOOP = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar", "zstd-jni-*.jar", "commons-logging-*.jar")
 _MINUTES = 15
 
 
 def jars() -> list[Path]:
-    """What Flink needs to read Parquet."""
-    return sorted(_JARS.glob("*.jar"))
+    """What Flink needs to read Parquet: its own reader, and classes of Hadoop, which come with PySpark."""
+    spark = importlib.util.find_spec("pyspark")
+    assert spark is not None, "Millstream depends on PySpark"
+    assert spark.submodule_search_locations is not None, "it is a package"
+    beside = Path(spark.submodule_search_locations[0]) / "jars"
+    return [*sorted(_JARS.glob("*.jar")), *(path for name in _HADOOP for path in sorted(beside.glob(name)))]
 
 
 def installed() -> str:

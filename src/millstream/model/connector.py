@@ -80,6 +80,8 @@ class SinkDeclaration:
     writes_directly: Callable[[Options, Guarantee], bool] = _never_directly
     capability_of: Callable[[Options], SinkCapability] | None = None
     """For sinks whose promise depends on their options."""
+    takes_watermark: Callable[[Options], bool] = _never
+    """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

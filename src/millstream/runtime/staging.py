@@ -12,11 +12,12 @@ from millstream.checkpoint.manifest import Kind, Segment, SinkRecord, SourceRang
 from millstream.checkpoint.sealed import digest_of
 from millstream.errors import ExternalFailure
 from millstream.graph.step import Sink
+from millstream.model.connector import sink_declaration
 from millstream.model.ids import Epoch
 from millstream.model.time import MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.counts import Counts, StepCounts
-from millstream.runtime.epoch import EpochPlan
+from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.messages import TaskReport
 from millstream.runtime.opening import nodes_of, sink_protocol, uids_of
 from millstream.runtime.planner_state import PlannerState
@@ -60,6 +61,8 @@ def staged_epoch(
     for report in reports:
         for sink, message in report.sinks.items():
             messages.setdefault(uids[sink], []).append(message)
+    for uid, watermark in _told_watermarks(deployment, plan).items():
+        messages.setdefault(uid, []).append({"watermark": watermark})
     return StagedEpoch(
         epoch=Epoch(plan.epoch),
         digest=plan.digest,
@@ -74,6 +77,17 @@ def staged_epoch(
         sinks=_sinks(deployment, counts),
         segments=list(segments),
     )
+
+
+def _told_watermarks(deployment: DeploymentPlan, plan: EpochPlan) -> dict[str, int]:
+    """The watermark of the rows that reach a sink, for those that ask for it."""
+    sinks = [node for node in nodes_of(deployment) if isinstance(node.operation, Sink)]
+    return {
+        node.uid: times_for(plan, node.event_time).watermark
+        for node in sinks
+        if isinstance(node.operation, Sink)
+        and sink_declaration(node.operation.connector).takes_watermark(node.operation.connector.options)
+    }
 
 
 def _range(start: Any, end: Any) -> SourceRange:

@@ -17,7 +17,15 @@ from millstream.checkpoint.stores.local import make_directory
 from millstream.connectors.files.columns import is_plain
 from millstream.connectors.files.encoders import compression_of
 from millstream.connectors.files.fences import holding
-from millstream.connectors.files.lists import FileList, list_folder, publish_list, published_list, tag_of
+from millstream.connectors.files.lists import (
+    FileList,
+    PublishedLists,
+    list_folder,
+    publish_list,
+    published_list,
+    tag_of,
+)
+from millstream.connectors.files.partition_commit import PartitionCommits
 from millstream.connectors.files.partitions import grouped
 from millstream.connectors.files.rolling import RollingFiles
 from millstream.connectors.files.staging import NO_EPOCH, delete_files, file_prefix, sweep
@@ -27,6 +35,7 @@ from millstream.errors import ExternalFailure, Fenced, InvalidSchema, InvalidSte
 from millstream.model.connector import Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
+from millstream.model.time import duration_ms
 from millstream.runtime.connector import NewerOutput, SinkContext, SinkTask
 
 
@@ -72,6 +81,8 @@ class FilesCommitter:
         self._context = context
         self._encoding = {name: options[name] for name in ("format", "header", "delimiter")}
         self._schema = base64.b64encode(context.schema.arrow.serialize().to_pybytes()).decode("ascii")
+        delay: str | None = options["partition_commit"]
+        self._commits = None if delay is None else PartitionCommits(self._root, duration_ms(delay))
 
     def fence(self) -> None:
         """Raise the sink's fence to the token, durably."""
@@ -89,14 +100,19 @@ class FilesCommitter:
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """All files of the epoch, in the order of partition, task and number."""
-        found = sorted((file for message in messages for file in message["files"]), key=_order)
-        return {"files": found, "rows": sum(file["rows"] for file in found)}
+        found = sorted((file for message in messages for file in message.get("files", ())), key=_order)
+        marks = [message["watermark"] for message in messages if "watermark" in message]
+        return {
+            "files": found,
+            "rows": sum(file["rows"] for file in found),
+            **({"watermark": marks[0]} if marks else {}),
+        }
 
     def publish(self, epoch: Epoch, transaction: Any) -> None:
         """Create the epoch's list, also of one without rows: the list is the mark that the epoch is published.
 
         1. Hold the directory and check the token.  2. Check that the data files are there, unless the epoch is published
-        already.  3. Create the list, or compare it with the one there is.
+        already.  3. Create the list, or compare it with the one there is.  4. Mark partitions that are complete with it.
         """
         context = self._context
         listing = FileList(
@@ -116,6 +132,10 @@ class FilesCommitter:
                 self._check_present(epoch, listing.files)
             # Step 3. Create the list
             publish_list(self._root, listing)
+            # Step 4. Mark partitions that are complete
+            if self._commits is not None:
+                self._commits.add(file["partition"] for file in listing.files)
+                self._commits.mark(transaction["watermark"])
 
     def _check_present(self, epoch: Epoch, files: Sequence[dict[str, Any]]) -> None:
         for file in files:
@@ -139,7 +159,7 @@ class FilesCommitter:
         """
         with contextlib.suppress(Fenced), holding(self._root, self._context):
             for message in messages:
-                for file in message["files"]:
+                for file in message.get("files", ()):
                     (self._root / file["path"]).unlink(missing_ok=True)
 
     def recover(self, durable: Epoch | None) -> None:
@@ -153,6 +173,10 @@ class FilesCommitter:
             sweep(self._root, {tag_of(**whose): NO_EPOCH})
             folder = list_folder(self._root, **whose)
             delete_files(folder.glob(".[0-9]*"))
+        if self._commits is not None:
+            lists = PublishedLists(self._root).new()
+            mine = [each for each in lists if (each.job, each.step) == (context.job, context.step)]
+            self._commits.add(file["partition"] for each in mine for file in each.files)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -173,6 +197,9 @@ def _check(options: Options, schema: Schema, step: str) -> None:
             msg = f"cannot partition by {name!r}"
             known = [field.name for field in schema if is_plain(field.type)]
             raise InvalidStep(msg, code="FILES-032", step=step, known=known, hint="partition by a plain column")
+    if options["partition_commit"] is not None and not options["partition_by"]:
+        msg = "partition_commit= marks partitions, and there are none"
+        raise InvalidStep(msg, code="FILES-032", step=step, hint="pass partition_by= too")
     if len(options["partition_by"]) == len(schema):
         msg = "partitioning by all columns leaves none to write"
         raise InvalidStep(msg, code="FILES-033", step=step, hint="leave a column out of partition_by=")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration, SourceDeclaration
 from millstream.model.guarantee import SinkCapability, SourceCapability
+from millstream.model.time import duration_ms
 
 FORMATS = ("parquet", "json", "csv", "arrow")
 COMPRESSIONS = ("none", "snappy", "gzip", "zstd", "lz4")
@@ -18,7 +20,7 @@ def files(path: object, **options: Any) -> ConnectorSpec:
     Args:
         path: a directory; for a source also a single file.
         **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`; as a sink `format`,
-            `partition_by`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
+            `partition_by`, `partition_commit`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
     """
     return ConnectorSpec("files", {"path": str(path), **options})
 
@@ -56,6 +58,19 @@ def _columns(value: str | list[str]) -> list[str]:
     return names
 
 
+def _duration(value: str | None) -> str | None:
+    try:
+        duration_ms(value or "0s")
+    except InvalidStep:
+        msg = "a duration such as '1m'"
+        raise ValueError(msg) from None
+    return value
+
+
+def _marks_partitions(options: Mapping[str, Any]) -> bool:
+    return options["partition_commit"] is not None
+
+
 _SHARED = {
     "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
     "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
@@ -73,6 +88,12 @@ _SINK = {
     "format": Option(kind=(str,), default="parquet", choices=FORMATS, doc="how rows are written"),
     "partition_by": Option(
         kind=(str, list, tuple), default=[], doc="columns that become folders named column=value", check=_columns
+    ),
+    "partition_commit": Option(
+        kind=(str, type(None)),
+        default=None,
+        doc="mark a partition of time with a file _SUCCESS when the watermark is that far beyond its end",
+        check=_duration,
     ),
     "max_rows_per_file": Option(
         kind=(int, type(None)), default=None, doc="rows after which a new file starts", check=_above_zero
@@ -102,5 +123,6 @@ DECLARATION = ConnectorDeclaration(
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
+        takes_watermark=_marks_partitions,
     ),
 )
