@@ -29,6 +29,7 @@ from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_columns
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
 from millstream.runtime.row_windows import Contents, RowWindowOperator
+from millstream.runtime.sessions import SessionAggregateOperator, are_columnar_sessions, session_columns
 from millstream.runtime.stored import Store, Stored, process_slots
 from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
 from millstream.runtime.window_grid import grid_of
@@ -65,6 +66,8 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return WindowAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window(is_triggered=True):
             return TriggeredWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Window() if are_columnar_sessions(node):
+            return SessionAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window():
             return RowWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Pattern():
@@ -102,6 +105,8 @@ def stored_by(node: StreamNode) -> Stored:
             return window_columns(node, accumulators_of(node))
         case Window(is_triggered=True):
             return triggered_slots(node)
+        case Window() if are_columnar_sessions(node):
+            return session_columns(node, accumulators_of(node))
         case Window():
             return Contents(node).slots
         case Pattern():
