@@ -88,6 +88,7 @@ REFUSED = {
         "STEP-130",
         lambda: keyed().window(HOUR).process(lambda k, w, r: r, schema=SCHEMA, outputs={"x": SCHEMA}, id="w"),
     ),
+    "a pane by name": ("STEP-132", lambda: keyed().window(HOUR).aggregate(n=ms.count(), pane="early", id="w")),
     "event time without event time": ("STEP-040", lambda: closed(HOUR, timed=False)),
     "firings of event time without it": (
         "STEP-040",
