@@ -217,10 +217,15 @@ class Window:
         return _declared(self.process, "window_descriptors")
 
     @property
+    def has_options(self) -> bool:
+        """Whether its windows do more than fire when their time has passed and when late rows come."""
+        is_ruled = self.trigger is not None or self.evictor is not None or self.accumulation != "accumulating"
+        return is_ruled or self.pane or self.is_stateful_function
+
+    @property
     def is_triggered(self) -> bool:
-        """Whether its windows do more than fire when event time has passed and when late rows come."""
-        has_options = self.trigger is not None or self.evictor is not None or self.accumulation != "accumulating"
-        return has_options or self.pane or self.is_stateful_function or not self.window.is_event_timed
+        """Whether its windows are more than windows of event time that fire by default."""
+        return self.has_options or not self.window.is_event_timed
 
     @property
     def keeps_rows(self) -> bool:

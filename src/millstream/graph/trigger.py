@@ -49,6 +49,9 @@ class TriggerSpec:
         if self.kind == "custom":
             is_own = self.function is not None and hasattr(self.function.target, "on_row")
             _require(is_own, "not a trigger", repr(self.function), "subclass ms.Trigger")
+            expiring = [state.name for state in self.states if state.ttl is not None]
+            msg = "the state of a trigger is gone with its window and has no time to live"
+            _require(not expiring, msg, ", ".join(expiring), "remove ttl=")
         self._check_phases()
 
     def _check_phases(self) -> None:

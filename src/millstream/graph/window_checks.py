@@ -20,6 +20,9 @@ def check_window(operation: Window) -> None:
     _check_kind(operation)
     if operation.trigger is not None:
         _check_trigger(operation, operation.trigger)
+    if operation.pane not in {True, False}:
+        msg = "pane is true or false"
+        raise _refuse(msg, "STEP-132", repr(operation.pane), "correct pane=")
     if operation.pane and not operation.aggregates:
         msg = "pane columns stand beside aggregates"
         raise _refuse(msg, "STEP-132", "pane=True", "in a process function use ctx.pane of ms.WindowFunction")

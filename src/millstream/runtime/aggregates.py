@@ -25,7 +25,8 @@ def accumulators_of(node: StreamNode) -> Accumulators:
     operation = node.operation
     aggregates = operation.aggregates  # type: ignore[union-attr]
     schema = node.outputs[MAIN]
-    keeps_time = isinstance(operation, KeyedAggregate) and bool(node.event_time)
+    is_running = isinstance(operation, KeyedAggregate) or not operation.window.is_event_timed  # type: ignore[union-attr]
+    keeps_time = is_running and bool(node.event_time)
     outputs = [schema[name] for name, _ in aggregates]
     return Accumulators(aggregates, node.expressions, outputs, step=node.id, keeps_time=keeps_time)
 

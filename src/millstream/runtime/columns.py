@@ -13,16 +13,23 @@ from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
 
 Dues = Callable[[pa.Table], npt.NDArray[np.int64]]
-"""Gives the event time at which each stored row next needs attention."""
+"""Gives the event time, or the time of the clock, at which each stored row next needs attention."""
 
 
 class ColumnPages:
     """The stored rows of one step in one subtask, for the length of one epoch."""
 
     def __init__(
-        self, pages: StepPages, schema: pa.Schema, keys: tuple[str, ...], *, key_groups: int, page_bytes: int
+        self,
+        pages: StepPages,
+        schema: pa.Schema,
+        keys: tuple[str, ...],
+        *,
+        key_groups: int,
+        page_bytes: int,
+        by_clock: bool = False,
     ) -> None:
-        self._pages, self._schema, self._keys = pages, schema, keys
+        self._pages, self._schema, self._keys, self._by_clock = pages, schema, keys, by_clock
         self._key_groups, self._limit = key_groups, page_bytes
         self._held: set[PageId] = set()
 
@@ -60,9 +67,9 @@ class ColumnPages:
         packed = np.unique(groups << np.int64(32) | pages)
         return {PageId(int(value) >> 32, int(value) & 0xFFFFFFFF) for value in packed.tolist()}
 
-    def due(self, event: int) -> set[PageId]:
-        """Pages with a row that needs attention at this event time."""
-        return {page for page, due in self._pages if due.event <= event}
+    def due(self, time: int) -> set[PageId]:
+        """Pages with a row that needs attention at this event time, or at this time of the clock."""
+        return {page for page, due in self._pages if (due.processing if self._by_clock else due.event) <= time}
 
     def everything(self) -> set[PageId]:
         """All pages."""
@@ -82,7 +89,7 @@ class ColumnPages:
             page = PageId(number >> 32, number & 0xFFFFFFFF)
             first = NEVER if times is None else int(times[start:end].min())
             content = batch.slice(start, end - start).serialize().to_pybytes()
-            self._pages.write(page, content, Due(event=first))
+            self._pages.write(page, content, Due(processing=first) if self._by_clock else Due(event=first))
             written.add(page)
         for page in self._held - written:
             self._pages.write(page, None, Due())

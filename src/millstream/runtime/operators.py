@@ -10,9 +10,11 @@ from millstream.graph.rank import Deduplicate, TopN
 from millstream.graph.rules import Patterns
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
+from millstream.graph.window import WindowSpec
 from millstream.runtime.aggregates import AggregateOperator, accumulators_of, aggregate_columns
 from millstream.runtime.batch import Batch
 from millstream.runtime.broadcast import BroadcastOperator, broadcast_stores
+from millstream.runtime.clock_windows import ClockWindowOperator
 from millstream.runtime.co_process import CoProcessOperator
 from millstream.runtime.combine import Binner
 from millstream.runtime.counts import StepCounts
@@ -31,6 +33,7 @@ from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_columns
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
 from millstream.runtime.row_windows import Contents, RowWindowOperator
+from millstream.runtime.sessions import SessionAggregateOperator, are_columnar_sessions, session_columns
 from millstream.runtime.stored import Store, Stored, process_slots
 from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
 from millstream.runtime.window_grid import grid_of
@@ -63,10 +66,14 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return TemporalJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case WindowJoin():
             return WindowJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Window(window=WindowSpec(time="processing")) if combines(node):
+            return ClockWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window() if combines(node):
             return WindowAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window(is_triggered=True):
             return TriggeredWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case Window() if are_columnar_sessions(node):
+            return SessionAggregateOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Window():
             return RowWindowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case Pattern():
@@ -110,6 +117,8 @@ def stored_by(node: StreamNode) -> Stored:
             return window_columns(node, accumulators_of(node))
         case Window(is_triggered=True):
             return triggered_slots(node)
+        case Window() if are_columnar_sessions(node):
+            return session_columns(node, accumulators_of(node))
         case Window():
             return Contents(node).slots
         case _:
@@ -122,9 +131,9 @@ def combines(node: StreamNode) -> bool:
     operation = node.operation
     if isinstance(operation, KeyedAggregate):
         return operation.emit != "row"
-    if not isinstance(operation, Window) or operation.is_triggered:
+    if not isinstance(operation, Window) or operation.has_options:
         return False
-    return bool(operation.aggregates) and operation.window.kind != "session"
+    return bool(operation.aggregates) and operation.window.kind in {"tumbling", "sliding"}
 
 
 def ranks(node: StreamNode) -> bool:
@@ -139,6 +148,9 @@ def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late:
     if not isinstance(operation, Window):
         return None
     grid, lateness = grid_of(operation.window), operation.lateness
+    if not operation.window.is_event_timed:
+        start = grid.start_of(times.now)
+        return lambda batch, _: (batch, pa.array(np.full(batch.num_rows, start, np.int64)))
 
     def binned(batch: Batch, phase: int) -> tuple[Batch, pa.Array | None]:
         if batch.times is None or batch.times.null_count:

@@ -5,7 +5,7 @@ import datetime as dt
 import millstream as ms
 from millstream.testing import ADVANCE_CLOCK
 
-ORDER_KEY = {"out": ["user"], "listed": ["user"]}
+ORDER_KEY = {"out": ["user"], "listed": ["user"], "plain": ["user"]}
 
 
 def listed(key, window, rows):
@@ -17,6 +17,7 @@ def job():
     keyed = job.source("in", ms.memory([]), schema="user string, amount long").key_by("user")
     window = keyed.window(ms.tumbling("20s", time="processing", offset="10s"))
     window.aggregate(n=ms.count(), total=ms.sum("amount"), pane=True, id="w").sink("out", ms.collect("out"))
+    window.aggregate(n=ms.count(), total=ms.sum("amount"), id="v").sink("plain", ms.collect("plain"))
     window.process(listed, schema="user string, start long, amounts array<long>", id="p").sink(
         "listed", ms.collect("listed")
     )
@@ -42,4 +43,5 @@ def expected():
             | {"n": len(amounts), "total": sum(amounts)}
         )
         lists.append({"user": user, "start": start * 1000, "amounts": amounts})
-    return {"out": out, "listed": lists}
+    plain = [{name: value for name, value in row.items() if "pane" not in name} for row in out]
+    return {"out": out, "listed": lists, "plain": plain}

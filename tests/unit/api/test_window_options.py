@@ -19,6 +19,10 @@ class Plain(ms.Trigger):
         return FIRE
 
 
+class Expiring(Plain):
+    held = ms.ValueState(int, ttl="1h")
+
+
 class Kept(ms.WindowFunction):
     held = ms.window_state(ms.ValueState(int))
 
@@ -62,6 +66,7 @@ REFUSED = {
     "not a trigger": ("STEP-124", lambda: closed(HOUR, trigger="count")),
     "count of no rows": ("STEP-124", lambda: ms.trigger.count(0)),
     "purging twice": ("STEP-124", lambda: ms.trigger.purging(ms.trigger.purging(ms.trigger.count(1)))),
+    "trigger with state that expires": ("STEP-124", lambda: closed(GLOBAL, trigger=Expiring)),
     "early of a count": ("STEP-124", lambda: ms.trigger.count(1).early(ms.trigger.count(2))),
     "early at the end": ("STEP-124", lambda: ms.trigger.event_time().early(ms.trigger.processing_time())),
     "every of unknown time": ("STEP-124", lambda: ms.trigger.every("1s", time="wall")),
@@ -88,6 +93,7 @@ REFUSED = {
         "STEP-130",
         lambda: keyed().window(HOUR).process(lambda k, w, r: r, schema=SCHEMA, outputs={"x": SCHEMA}, id="w"),
     ),
+    "a pane by name": ("STEP-132", lambda: keyed().window(HOUR).aggregate(n=ms.count(), pane="early", id="w")),
     "event time without event time": ("STEP-040", lambda: closed(HOUR, timed=False)),
     "firings of event time without it": (
         "STEP-040",

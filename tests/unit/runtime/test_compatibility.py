@@ -245,7 +245,7 @@ CASES = {
     "session": (
         {"window": ms.session("1m")},
         {"state w": ("incompatible", [
-            "form: columns → entries", "window gap: 0s → 1m", "window kind: tumbling → session",
+            "window gap: 0s → 1m", "window kind: tumbling → session",
             "window size: 1m → 0s", "window slide: 1m → 0s"])},
     ),
     "aggregates": (

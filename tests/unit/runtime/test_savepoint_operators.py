@@ -43,6 +43,10 @@ def job_of():
         "totals": keyed.aggregate(n=ms.sum("v"), emit="end", id="totals"),
         "bins": keyed.window(ms.tumbling("1s")).aggregate(n=ms.count(), mean=ms.avg("v"), id="bins"),
         "sessions": keyed.window(ms.session("5s")).aggregate(n=ms.count(), id="sessions"),
+        "ordered": keyed.window(ms.session("5s")).aggregate(v=ms.last("v"), id="ordered"),
+        "panes": keyed.window(ms.session("5s")).aggregate(n=ms.count(), pane=True, id="panes"),
+        "clock": keyed.window(ms.tumbling("5s", time="processing")).aggregate(n=ms.count(), id="clock"),
+        "counts": keyed.window(ms.count_window(1000)).aggregate(n=ms.count(), id="counts"),
     }
     for name, step in steps.items():
         step.sink(f"out_{name}", ms.collect(f"savepoints/{name}"))
@@ -85,4 +89,9 @@ def test_every_form_of_state_is_read(kept):
     seen = found["seen"][0]
     assert (seen["k"], seen["count"], seen["prices"], seen["recent"]) == ("u3", times, [("last", last / 2)], [last])
     assert len(seen["timers"]["event"]) == times
-    assert found["sessions"][0]["timers"]["event"] == [last + 4999]
+    assert found["sessions"][0]["__ms_end"] == last + 5000
+    for step in ("ordered", "panes"):
+        assert found[step][0]["timers"]["event"] == [last + 4999]
+    assert found["panes"][0]["windows"] == f"[[3,{last + 5000},[{times}],{last},0,false,[],[{last + 4999}],[],[]]]"
+    assert found["counts"][0]["windows"].startswith("[[-")
+    assert found["clock"][0]["__ms_part0_0"] == times

@@ -182,6 +182,7 @@ def job(uid=None):
         hour.reduce(latest, id="reduced"),
         hour.process(collected, schema=SCHEMA, id="collected"),
         keyed.window(ms.session("1h")).aggregate(n=ms.count(), id="sessions"),
+        keyed.window(ms.session("1h")).aggregate(v=ms.first("v"), id="ordered"),
     ]
     for step in steps:
         step.sink(f"{step.step}-out", ms.collect("o"))
@@ -195,7 +196,7 @@ DDL = "k string, v long, at long"
 
 
 def test_every_keyed_step_has_one():
-    names = ["process", "reduce", "running", "aggregate", "window", "reduced", "collected", "sessions"]
+    names = ["process", "reduce", "running", "aggregate", "window", "reduced", "collected", "sessions", "ordered"]
     assert list(LAYOUTS) == names
     for name, layout in LAYOUTS.items():
         assert (layout.uid, layout.keys, layout.key_groups, layout.level) == (name, "k string", 16, 1)
@@ -221,7 +222,7 @@ def test_the_slots_of_a_process_function():
         ("running", "running", {"aggregates": ["n = count as long", "top = max as long"]}),
         ("reduced", "windows", {"closed_by": "reduce", "row": DDL}),
         ("collected", "windows", {"closed_by": "process", "row": DDL}),
-        ("sessions", "windows", {"closed_by": "aggregates", "aggregates": ["n = count as long"]}),
+        ("ordered", "windows", {"closed_by": "aggregates", "aggregates": ["v = first as long"]}),
     ],
 )
 def test_operators_of_ours_have_one_slot(step, slot, settings):
@@ -242,6 +243,7 @@ def test_the_content_of_kept_rows():
     [
         ("aggregate", ["k", "__ms_part0_0", "__ms_part1_0", "__ms_time"]),
         ("window", ["k", "__ms_bin", "__ms_part0_0", "__ms_part0_1"]),
+        ("sessions", ["k", "__ms_start", "__ms_end", "__ms_part0_0"]),
     ],
 )
 def test_columnar_steps_tell_their_columns(step, columns):

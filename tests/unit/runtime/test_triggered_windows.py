@@ -136,6 +136,34 @@ def test_purging_without_firing():
     assert [(row["n"], row["total"]) for row in made["out"]] == [(2, 2), (1, 0)]
 
 
+@pytest.mark.parametrize(
+    ("window", "trigger", "expected"),
+    [
+        (TEN, ms.trigger.processing_time(), [(1, 0, "ON_TIME")]),
+        (TEN, ms.trigger.every("1m"), [(1, 0, "ON_TIME")]),
+        (ms.global_window(), ms.trigger.every("1m"), [(1, 0, "ON_TIME")]),
+        (ms.tumbling(0.01, time="processing"), ms.trigger.every(0.004), [(1, 0, "EARLY"), (1, 1, "ON_TIME")]),
+        (ms.tumbling(0.01, time="processing"), ms.trigger.count(2), []),
+    ],
+    ids=lambda value: value.describe() if hasattr(value, "describe") else "",
+)
+def test_rows_that_wait_for_the_clock_are_shown_when_the_input_ends(window, trigger, expected):
+    run = Epochs(job_of(window, trigger=trigger))
+    run.run([at(1)])
+    assert panes(run.run(terminal=True)) == expected
+    assert run.is_empty
+
+
+def test_late_rows_that_wait_for_the_clock_are_shown_when_the_input_ends():
+    trigger = ms.trigger.event_time().late(ms.trigger.every("1m"))
+    run = Epochs(job_of(TEN, allowed_lateness=1, trigger=trigger))
+    run.run([at(1, 1)])
+    assert panes(run.run([], 9)) == [(1, 0, "ON_TIME")]
+    assert panes(run.run([at(2, 2)])) == []
+    assert panes(run.run(terminal=True)) == [(3, 1, "LATE")]
+    assert run.is_empty
+
+
 class Timers(ms.Trigger):
     """Fires when a timer comes that a row asked for; a timer set for the past comes in the next epoch."""
 
@@ -158,6 +186,8 @@ def test_timers_set_for_the_past_do_not_hold_an_epoch_up():
     assert len(run.run([], 25)["out"]) == 1
     assert len(run.run([], 25, now=30)["out"]) == 2
     assert len(run.run([], 25, now=31)["out"]) == 2
+    assert len(run.run(terminal=True, now=32)["out"]) == 2
+    assert run.is_empty
 
 
 class Wrong(ms.Trigger):

@@ -78,6 +78,17 @@ def test_days_on_which_clocks_change():
     assert [hours(f"{day}T12:00:00+00:00") for day in ("2024-03-31", "2024-10-27", "2024-07-01")] == [23, 25, 24]
 
 
+def test_a_time_that_the_wall_shows_twice_counts_at_the_first():
+    """At 01:00 UTC clocks go from 03:00 back to 02:00: 02:30 comes at 00:30 and at 01:30 UTC."""
+    grid = grid_of(ms.tumbling("1d", time_zone="Europe/Berlin", offset="2h 30m"))
+    times = [
+        round(dt.datetime.fromisoformat(f"2024-10-27T{at}:00+00:00").timestamp()) * 1000
+        for at in ("00:29", "00:30", "01:10", "01:40")
+    ]
+    assert [grid.start_of(time) == times[1] for time in times] == [False, True, True, True]
+    assert grid.starts_of(np.array(times)).tolist() == [grid.start_of(time) for time in times]
+
+
 def test_the_ends_of_what_a_calendar_knows():
     grid = grid_of(ms.tumbling("1d", time_zone="Europe/Berlin"))
     for time in (-(2**55), 2**55):

@@ -7,8 +7,8 @@ from typing import Any
 
 from millstream.runtime.entries import Entry
 from millstream.runtime.row_windows import Assigner
+from millstream.runtime.triggered.asked import CONTINUE, FIRE
 from millstream.runtime.triggered.calls import Calls
-from millstream.runtime.triggered.triggers import CONTINUE, FIRE
 from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
 
 

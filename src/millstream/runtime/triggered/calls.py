@@ -5,9 +5,10 @@ from __future__ import annotations
 from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.keyed import RowOutput, Turn
+from millstream.runtime.triggered.asked import FIRE, PURGE
 from millstream.runtime.triggered.contents import TriggeredContents
 from millstream.runtime.triggered.functions import BoundFunction
-from millstream.runtime.triggered.triggers import FIRE, PURGE, asked, trigger_spec, trigger_types
+from millstream.runtime.triggered.triggers import asked, trigger_spec, trigger_types
 from millstream.runtime.triggered.windows import AnyWindow, OpenWindow, Scope
 
 

@@ -7,6 +7,7 @@ import heapq
 from millstream.model.time import MAX_TIME
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.epoch import EpochTimes
+from millstream.runtime.pages import NEVER
 from millstream.runtime.triggered.calls import Calls
 from millstream.runtime.triggered.windows import AnyWindow, end_of, ends_by_clock, settle
 
@@ -15,7 +16,11 @@ _TIMER, _END = 0, 1
 
 
 class Firing:
-    """Event time first, then the clock. In the terminal epoch the clock counts as having passed the end of every window."""
+    """Event time first, then the clock.
+
+    When the input ends the clock will not go on: timers of the clock that are still waiting come once, in the order of time, and
+    then every window is forgotten. So a window of the clock fires, and rows that wait for a repeated trigger are shown.
+    """
 
     def __init__(self, calls: Calls, entries: Entries, times: EpochTimes) -> None:
         self._calls, self._entries, self._times = calls, entries, times
@@ -30,31 +35,41 @@ class Firing:
         for share in self._entries.due_shares(event=times.watermark, processing=-MAX_TIME):
             self._advance(share)
         scope.watermark, self._is_event = times.watermark, False
-        until = MAX_TIME if times.terminal else times.now
-        for share in self._entries.due_shares(event=-MAX_TIME, processing=until):
+        # Every open window has a time at which it is forgotten, so that the end of time finds them all.
+        event, processing = (MAX_TIME, MAX_TIME) if times.terminal else (-MAX_TIME, times.now)
+        for share in self._entries.due_shares(event=event, processing=processing):
             self._advance(share)
 
     def _advance(self, due: list[Entry]) -> None:
-        operation = self._calls.operation
-        ends_now = ends_by_clock(operation.window) != self._is_event
         held: list[tuple[Entry, list[AnyWindow]]] = [(entry, list(entry.slots[-1] or ())) for entry in due]
         for entry, windows in held:
             for window in windows:
-                self._push_timers(entry, window)
-                if ends_now and self._is_due(end_of(window, operation), window):
-                    self._push(end_of(window, operation), _END, entry, window)
+                self._push_due(entry, window)
         gone: set[int] = set()
         while self._heap:
             at, kind, _, entry, window = heapq.heappop(self._heap)
-            if id(window) not in gone:
-                self._stand_at(at, entry, window)
-                if kind == _END:
-                    self._calls.function.clear()
-                    gone.add(id(window))
-                else:
-                    self._ask(at, entry, window)
+            if id(window) in gone:
+                continue
+            self._stand_at(at, entry, window)
+            if kind == _END:
+                self._calls.function.clear()
+                gone.add(id(window))
+            else:
+                self._ask(at, entry, window)
         for entry, windows in held:
-            settle(entry, [window for window in windows if id(window) not in gone], operation)
+            settle(entry, [window for window in windows if id(window) not in gone], self._calls.operation)
+
+    def _push_due(self, entry: Entry, window: AnyWindow) -> None:
+        operation, times = self._calls.operation, self._times
+        if times.terminal and not self._is_event:
+            for at in window.processing_timers:
+                self._push(at, _TIMER, entry, window)
+            self._push(NEVER, _END, entry, window)
+            return
+        self._push_timers(entry, window)
+        end = end_of(window, operation)
+        if ends_by_clock(operation.window) != self._is_event and self._is_due(end) and not times.terminal:
+            self._push(end, _END, entry, window)
 
     def _stand_at(self, at: int, entry: Entry, window: AnyWindow) -> None:
         """Each instant is lived through as if time were there, so that it does not matter how far it went at once."""
@@ -78,13 +93,11 @@ class Firing:
     def _push_timers(self, entry: Entry, window: AnyWindow, *, after: int = -MAX_TIME) -> None:
         """Timers that are due; one that stands here twice is asked about once, one set for the past waits for an epoch."""
         for at in window.event_timers if self._is_event else window.processing_timers:
-            if at > after and self._is_due(at, window):
+            if at > after and self._is_due(at):
                 self._push(at, _TIMER, entry, window)
 
-    def _is_due(self, at: int, window: AnyWindow) -> bool:
-        if self._is_event:
-            return at <= self._times.watermark
-        return at <= self._times.now or (self._times.terminal and at == window.end)
+    def _is_due(self, at: int) -> bool:
+        return at <= (self._times.watermark if self._is_event else self._times.now)
 
     def _push(self, at: int, kind: int, entry: Entry, window: AnyWindow) -> None:
         self._pushed += 1

@@ -1,0 +1,89 @@
+"""Tumbling and sliding windows of the clock with built-in aggregates, kept as one row per key and window.
+
+All rows of an epoch belong to the windows of its clock, so that senders combine them per key. A window fires in the first epoch
+whose clock has reached its end, and all that are open fire when the input ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.graph.step import MAIN, Window
+from millstream.graph.stream_graph import StreamNode
+from millstream.runtime.aggregates import accumulators_of
+from millstream.runtime.batch import TIME, from_table
+from millstream.runtime.columns import ColumnPages
+from millstream.runtime.combine import BIN
+from millstream.runtime.exchange import BEFORE
+from millstream.runtime.keyed import Turn
+from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.window_grid import Times, grid_of
+from millstream.runtime.windows import window_columns
+
+_EMIT_ROWS = 131_072
+
+
+class ClockWindowOperator:
+    """Keeps partial results per key and window; the hidden column of bins holds the starts of windows."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Window)
+        self._node, self._grid = node, grid_of(node.operation.window)
+        self._accumulators = accumulators_of(node)
+        self._stored = window_columns(node, self._accumulators)
+        self._key_groups, self._page_bytes = key_groups, page_bytes
+
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, windows the clock has passed, rows after it."""
+        pages = ColumnPages(
+            StepPages(turn.store, self._node.uid),
+            self._stored,
+            self._node.keys,
+            key_groups=self._key_groups,
+            page_bytes=self._page_bytes,
+            by_clock=True,
+        )
+        state = self._taken(self._stored.empty_table(), turn.before, pages)
+        due = pages.everything() if turn.times.terminal else pages.due(turn.times.now)
+        state = self._fired(pa.concat_tables([state, pages.load(due)]), turn)
+        state = self._taken(state, turn.after, pages)
+        return pages.store(state, self._ends)
+
+    def _ends(self, table: pa.Table) -> Times:
+        return self._grid.all_later(np.asarray(table.column(BIN).combine_chunks()), self._grid.span)
+
+    def _taken(self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages) -> pa.Table:
+        """Merge partial results into each of the windows that their bin belongs to."""
+        if not tables:
+            return state
+        came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
+        place = came.schema.get_field_index(BIN)
+        bins = np.asarray(came.column(BIN).combine_chunks())
+        windows = [
+            came.set_column(place, BIN, pa.array(self._grid.all_later(bins, -number)))
+            for number in range(self._grid.span)
+        ]
+        known = pa.concat_tables([state, pages.load(pages.touched(came))])
+        return self._accumulators.merge(pa.concat_tables([known, *windows]), [*self._node.keys, BIN])
+
+    def _fired(self, state: pa.Table, turn: Turn) -> pa.Table:
+        """Emit the windows that are over, the oldest first; gives those that are not."""
+        is_over = self._ends(state) <= turn.times.now
+        if turn.times.terminal:
+            is_over[:] = True
+        if not is_over.any():
+            return state
+        over = state.filter(pa.array(is_over))
+        over = over.take(pa.array(np.argsort(np.asarray(over.column(BIN).combine_chunks()), kind="stable")))
+        starts = np.asarray(over.column(BIN).combine_chunks())
+        bounds = [pa.array(at * 1000).cast(pa.timestamp("us", tz="UTC")) for at in (starts, self._ends(over))]
+        schema = self._node.outputs[MAIN].arrow
+        columns = [over.column(key) for key in self._node.keys] + bounds + self._accumulators.results(over)
+        rows = pa.table(columns, names=schema.names).cast(schema)
+        turn.hands.count(self._node.id).rows_out += rows.num_rows
+        if TIME in over.schema.names:
+            rows = rows.append_column(TIME, over.column(TIME))
+        for start in range(0, rows.num_rows, _EMIT_ROWS):
+            turn.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), BEFORE)
+        return state.filter(pa.array(~is_over))
