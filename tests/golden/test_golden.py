@@ -101,7 +101,7 @@ def test_combined(group):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("group", GROUPS)
 def test_spark_straight(group, spark):
     output = run_job(*combined_run(group, pieces=1), engine="spark", parallelism=2, memory=smallest(GROUPS[group]))
@@ -109,7 +109,7 @@ def test_spark_straight(group, spark):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_spark_crashed_restarted_suspended_and_restored(spark, tmp_path, monkeypatch):
     """The crash comes when an epoch is durable and nothing of it is published; the restarted run goes on a little."""
     job, inputs = combined_run("plain", pieces=5)
@@ -127,7 +127,7 @@ def test_spark_crashed_restarted_suspended_and_restored(spark, tmp_path, monkeyp
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_from_one_engine_to_the_other_and_back(spark, tmp_path):
     """Timers, expiring state and the clock move to Spark and back. There the planner fails once between two epochs."""
     job, inputs = combined_run("clock", pieces=2)
