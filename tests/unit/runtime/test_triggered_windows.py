@@ -245,11 +245,15 @@ def test_an_output_that_was_not_declared():
         run.run([], 9)
 
 
-def test_a_row_without_event_time_names_the_window():
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [(TEN, {"accumulation": "discarding"}), (ms.global_window(), {"trigger": ms.trigger.every("1s", time="event")})],
+)
+def test_a_row_without_event_time_names_the_window(window, options):
     job = ms.Job("no-time")
     timed = job.source("in", ms.memory([]), schema=SCHEMA)
     both = timed.event_time("at").union(job.source("other", ms.memory([]), schema=SCHEMA), id="both")
-    both.key_by("k").window(TEN).aggregate(n=ms.count(), pane=True, id="w").sink("out", ms.collect("x"))
+    both.key_by("k").window(window, **options).aggregate(n=ms.count(), id="w").sink("out", ms.collect("x"))
     with pytest.raises(StepFailed) as caught:
         Epochs(job).run([at(1)], source="other")
     assert caught.value.step == "w"

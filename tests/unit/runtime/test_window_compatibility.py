@@ -123,6 +123,21 @@ def test_what_state_cannot_outlive(before, after, change):
     assert any(text.startswith(change) for text in changes), changes
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({}, True),
+        (early(ms.trigger.count(3)), True),
+        ({"lateness": "1m"}, True),
+        ({"accumulation": "discarding"}, False),
+        (early(ms.trigger.every("1s")), False),
+        ({"window": ms.sliding("1m", "30s")}, False),
+    ],
+)
+def test_fingerprints_see_the_same(changes, is_same):
+    assert (shape(**changes).fingerprint == shape().fingerprint) is is_same
+
+
 def test_the_states_of_a_key_evolve_as_those_of_a_process_function_do():
     assert verdict({"function": Kept}, {"function": MoreOfTheKey}) == ("compatible", ["more: nothing → string"])
 

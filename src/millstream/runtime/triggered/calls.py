@@ -18,7 +18,7 @@ class Calls:
     def __init__(self, node: StreamNode, contents: TriggeredContents, turn: Turn) -> None:
         assert isinstance(node.operation, Window)
         operation = node.operation
-        self.node, self.contents, self.operation = node, contents, operation
+        self.contents, self.operation = contents, operation
         counts = turn.hands.count(node.id)
         bad = turn.hands.bad_records(node.id, "fail")
         sides = dict(operation.outputs)

@@ -52,6 +52,7 @@ class TriggeredWindowOperator:
         self._contents = TriggeredContents(node)
         self._spec = trigger_spec(node.operation)
         self._needs_rows = self._contents.needs_rows or bool(self._spec.functions)
+        self._needs_times = node.operation.window.is_event_timed or self._spec.needs_event_time
         self._assign = _assigner(node.operation)
         self._types = stored_types(_slots(node.operation, self._contents))
         self._keys = node.input_schema.select(node.keys)
@@ -102,7 +103,7 @@ class TriggeredWindowOperator:
 
     def _times(self, batch: Batch) -> list[Any]:
         is_timed = batch.times is not None and not batch.times.null_count
-        if self._operation.window.is_event_timed and not is_timed:
+        if self._needs_times and not is_timed:
             raise failure(
                 self._node.id, f"a batch of {batch.num_rows} rows", "a row without event time reached a window"
             )
