@@ -31,12 +31,27 @@ def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole
     """Go on with what was saved. Numbers of rows are moved below zero: those that come are counted from zero."""
     above = max([number for number, _, _ in saved[0]]) + 1
     events: list[RowEvent] = [(number - above, time, row, 0, ()) for number, time, row in saved[0]]
+    links, starts, held = _linked(saved[1], events, folds)
+    runs: list[Partial] = []
+    done: list[Whole] = []
+    for state, place in saved[2]:
+        if state == WHOLE:
+            done.append((starts[place][0], links[place]))
+        else:
+            runs.append((state, links[place], starts[place], *held[place]))
+    return runs, done
+
+
+def _linked(
+    nodes: Sequence[SavedNode], events: list[RowEvent], folds: Sequence[Fold]
+) -> tuple[list[Link], list[RowEvent], list[tuple[Any, ...]]]:
+    """The link of each node, the first row of its chain, and the running aggregates up to it."""
     links: list[Link] = []
     starts: list[RowEvent] = []
     held: list[tuple[Any, ...]] = []
     initial = tuple([fold.initial for fold in folds])
     folded = {fold.stage for fold in folds}
-    for stage, place, before in saved[1]:
+    for stage, place, before in nodes:
         event = events[place]
         if before < 0:
             link: Link = (stage, event, None)
@@ -47,14 +62,7 @@ def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole
         links.append(link)
         starts.append(start)
         held.append(_folded(folds, values, stage, event[2]) if stage in folded else values)
-    runs: list[Partial] = []
-    done: list[Whole] = []
-    for state, place in saved[2]:
-        if state == WHOLE:
-            done.append((starts[place][0], links[place]))
-        else:
-            runs.append((state, links[place], starts[place], *held[place]))
-    return runs, done
+    return links, starts, held
 
 
 def _folded(folds: Sequence[Fold], held: tuple[Any, ...], stage: int, row: Row) -> tuple[Any, ...]:
