@@ -19,7 +19,7 @@ import msgspec
 from millstream.runtime.messages import RunIdentity
 from millstream.runtime.pages import PageStore
 
-JOURNAL = "stamp"
+JOURNAL = "journal"
 """Under which name the journal is stored."""
 _EPOCHS, _NAMES = 16, 4096
 """The journal reaches back so many epochs, and names so many pages at most."""
