@@ -139,7 +139,8 @@ class Entries:
     def _load(self, page: PageId) -> EntryPage:
         found = self._loaded.get(page)
         if found is None:
-            found = self._pages.decoded(page, self._page_decoder.decode) or EntryPage({}, {})
+            content = self._pages.read(page)
+            found = EntryPage({}, {}) if content is None else self._page_decoder.decode(content)
             self._loaded[page] = found
             self._held += decoded_size(found)
         return found
@@ -219,7 +220,6 @@ class Entries:
                 self._merge(content, changed)
                 if self._is_grown(content, self._write(page, content)):
                     self._grown.add(page.group)
-        self._pages.hold(self._loaded, decoded_size)
 
     def _merge(self, content: EntryPage, changed: dict[bytes, Entry]) -> None:
         for encoded, entry in changed.items():

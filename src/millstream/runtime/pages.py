@@ -6,23 +6,19 @@ which pages exist, how a key group is divided, and when the first timer of a pag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from millstream.errors import CheckpointRefused
 from millstream.plan.deployment import MemoryBudget
-from millstream.runtime.kept_pages import KeptPages
 
 FORMAT = 1
 STATE_BYTES = MemoryBudget().state_bytes
 """How much decoded state a step holds at once, unless the deployment says otherwise."""
 NEVER = 2**63 - 1
 """Later than the end of time: what is due then never happens."""
-
-
-Content = TypeVar("Content")
 
 
 class PageStore(Protocol):
@@ -100,7 +96,6 @@ class StepPages:
 
     def __init__(self, store: PageStore, step: str) -> None:
         self._store, self.step = store, step
-        self._kept = store if isinstance(store, KeptPages) else None
         stored = store.get(f"{step}/directory")
         self._groups = self._read_directory(stored)
         self._is_changed = False
@@ -139,22 +134,6 @@ class StepPages:
     def read(self, page: PageId) -> bytes | None:
         """A page's content; the store is asked only for pages the directory knows."""
         return self._store.get(self._key(page)) if page in self else None
-
-    def decoded(self, page: PageId, decode: Callable[[bytes], Content]) -> Content | None:
-        """A page's content, decoded unless this worker still holds it so."""
-        if self._kept is not None and page in self:
-            held: Content | None = self._kept.decoded(self._key(page))
-            if held is not None:
-                return held
-        content = self.read(page)
-        return None if content is None else decode(content)
-
-    def hold(self, decoded: Mapping[PageId, Content], size: Callable[[Content], int]) -> None:
-        """The epochs to come may have these pages as they are decoded here, where the backend keeps pages in the worker."""
-        if self._kept is not None:
-            for page, content in decoded.items():
-                if page in self:
-                    self._kept.hold(self._key(page), content, size(content))
 
     def due(self, page: PageId) -> Due:
         """When a page is due; never, if it holds nothing."""
