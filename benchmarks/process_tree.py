@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -75,6 +77,15 @@ def watched(process: subprocess.Popen[bytes], *, also: Callable[[], None] | None
             also()
         time.sleep(_EVERY)
     return watch
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process that has not ended, with everything below it."""
+    if process.poll() is None:
+        for each in _tree(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _tree(root: int) -> list[_Process]:

@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import environment
-from benchmarks.process_tree import Watch, watched
+from benchmarks.process_tree import Watch, kill_tree, watched
 from examples.nexmark.golden import Values
 from examples.nexmark.rivals import pyflink_install
 from examples.nexmark.rivals.expected import ALL_CHECKS
@@ -78,10 +77,11 @@ def measured(side: str, setting: Setting, expected: Values, *, timeout: float) -
     began = time.monotonic()
     sizes = StateSizes(setting.checkpoint)
     with (work / "log.txt").open("wb") as log:
-        process = subprocess.Popen(
-            command_of(side, work), stdout=log, stderr=log, env=_environment(), cwd=_ROOT, start_new_session=True
-        )
-        watch = watched(process, also=lambda: _look(process, sizes, began + timeout))
+        process = subprocess.Popen(command_of(side, work), stdout=log, stderr=log, env=_environment(), cwd=_ROOT)
+        try:
+            watch = watched(process, also=lambda: _look(process, sizes, began + timeout))
+        finally:
+            kill_tree(process)
     if process.returncode or not (work / "answer.json").exists():
         is_late = time.monotonic() >= began + timeout
         return Measurement(failure=f"took more than {timeout:.0f} s" if is_late else _last_words(work / "log.txt"))
@@ -103,8 +103,7 @@ def _environment() -> dict[str, str]:
 def _look(process: subprocess.Popen[bytes], sizes: StateSizes, deadline: float) -> None:
     sizes.look()
     if time.monotonic() >= deadline:
-        # It leads a group of its own, in which everything it started is.
-        os.killpg(process.pid, signal.SIGKILL)
+        kill_tree(process)
 
 
 class StateSizes:

@@ -30,7 +30,7 @@ from millstream.runtime.patterns.operator import PatternOperator, pattern_stores
 from millstream.runtime.patterns.rules import RulesOperator, rule_stores
 from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
-from millstream.runtime.rank import RankOperator, ranked_columns
+from millstream.runtime.rank import RankOperator, ranked_stores
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
 from millstream.runtime.row_windows import Contents, RowWindowOperator
 from millstream.runtime.sessions import SessionAggregateOperator, are_columnar_sessions, session_columns
@@ -91,6 +91,8 @@ def stores_of(node: StreamNode) -> tuple[Store, ...]:
         return join_stores(node)
     if isinstance(node.operation, Deduplicate) and node.operation.is_first_come:
         return seen_stores(node)
+    if isinstance(node.operation, (TopN, Deduplicate)):
+        return ranked_stores(node)
     if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
         return broadcast_stores(node)
     if isinstance(node.operation, Pattern):
@@ -111,8 +113,6 @@ def stored_by(node: StreamNode) -> Stored:
             return aggregate_columns(node, accumulators_of(node))
         case Process() | CoProcess():
             return process_slots(operation)
-        case TopN() | Deduplicate():
-            return ranked_columns(node)
         case Window() if combines(node):
             return window_columns(node, accumulators_of(node))
         case Window(is_triggered=True):

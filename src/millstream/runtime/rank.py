@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,16 +12,29 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.runtime.batch import TIME, Batch
-from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.joins.pairs import event_times
 from millstream.runtime.keyed import Turn
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import NEVER, Due
 from millstream.runtime.ranking import Numbers, Ranking, newest_times, times_of
-from millstream.runtime.shares import Share, shares_of
+from millstream.runtime.segment import INDEX, Places, Segment, codes_of
+from millstream.runtime.segments import Segments, index_uid
+from millstream.runtime.stored import Store
 
 _RANK = HIDDEN + "rank"
 _EMIT_ROWS = 131_072
+_MANY = 1 << 20
+
+
+class _Held(NamedTuple):
+    """Kept rows whose keys something came for."""
+
+    segment: Segment
+    places: Places
+
+    def alive(self) -> _Held:
+        """Those that were not marked."""
+        return _Held(self.segment, self.places[~self.segment.matched[self.places]])
 
 
 def ranked_columns(node: StreamNode) -> pa.Schema:
@@ -29,59 +44,89 @@ def ranked_columns(node: StreamNode) -> pa.Schema:
     return pa.schema([*fields, pa.field(TIME, pa.int64()), pa.field(_RANK, pa.int64())])
 
 
+def ranked_stores(node: StreamNode) -> tuple[Store, ...]:
+    """The rows that stay, and their index."""
+    assert node.input_schema is not None
+    keys, uid = node.input_schema.select(node.keys), ranked_uid(node)
+    return (
+        Store(uid=uid, content=ranked_columns(node), keys=keys),
+        Store(uid=index_uid(uid), content=INDEX, keys=keys),
+    )
+
+
+def ranked_uid(node: StreamNode) -> str:
+    """Under which name the rows are kept."""
+    return f"{node.uid}:best"
+
+
 class RankOperator:
-    """Ranks the kept rows of each key together with those that came, and keeps the first N of them."""
+    """Ranks the kept rows of each key together with those that came, and keeps the first N of them.
+
+    Rows lie in segments that are never written anew: a row that goes, or gets another rank, is marked in the index, and left
+    out when segments are merged. Keys that nothing came for are not read.
+    """
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        del page_bytes  # segments grow as rows come, and are not divided
         assert isinstance(node.operation, (TopN, Deduplicate))
-        self._node, self._operation = node, node.operation
+        self._node, self._operation, self._key_groups = node, node.operation, key_groups
         self._stored = ranked_columns(node)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
         self._ranking = Ranking(node)
 
     def run(self, turn: Turn) -> Due:
         """Rank what came, emit what changed, store."""
-        pages = ColumnPages(
-            StepPages(turn.store, self._node.uid),
-            self._stored,
-            self._node.keys,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-        )
-        is_end = self._operation.emit == "end" and turn.times.terminal
-        due = Due()
-        for share in shares_of(turn, pages, pages.everything() if is_end else set()):
-            due = self._run_share(share, pages, turn, is_end=is_end)
-        return due
-
-    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn, *, is_end: bool) -> Due:
-        state = self._stored.empty_table()
-        for phase, tables in ((BEFORE, share.before), (AFTER, share.after)):
+        kept = Segments(turn.store, ranked_uid(self._node), self._stored, state_bytes=turn.state_bytes)
+        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
             if tables:
-                state = self._taken(state, tables, pages, turn, phase)
-        if is_end:
-            state = pa.concat_tables([state, pages.load(share.of(pages.everything()))])
-            self._emit(state, np.asarray(state.column(TIME).combine_chunks()), turn, BEFORE)
-            pages.let_go()
+                self._take(tables, kept, turn, phase)
+        if self._operation.emit == "end" and turn.times.terminal:
+            self._emit_all(kept, turn)
             return Due()
-        return pages.store(state)
+        return kept.flush(turn.times.now, attention=lambda _: NEVER, kept=lambda segment: ~segment.matched)
 
-    def _taken(self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, phase: int) -> pa.Table:
+    def _take(self, tables: list[pa.Table], kept: Segments, turn: Turn, phase: int) -> None:
         came = self._came(tables)
-        known = pa.concat_tables([state, pages.load(pages.touched(came))])
+        codes = codes_of([came.column(key) for key in self._node.keys], self._key_groups)
+        held = [_Held(found.segment, found.places) for found in kept.find(Segment(np.unique(codes)), _MANY)]
+        held = [each.alive() for each in held]
+        known = pa.Table.from_batches([each.segment.take(each.places) for each in held], self._stored)
         both = pa.concat_tables([known, came]).combine_chunks()
         ranked = self._ranking.of(both)
         # The time of a change is that of the newest row of its key: the row may have come long before.
-        newest = ranked.highest(np.concatenate([np.asarray(known.column(TIME).combine_chunks()), newest_times(tables)]))
+        newest = ranked.highest(np.concatenate([times_of(known), newest_times(tables)]))
         stays = ranked.ranks <= self._ranking.n
-        ranks, newest = ranked.ranks[stays], newest[stays]
-        kept = both.take(pa.array(ranked.order[stays]))
-        is_changed = np.asarray(kept.column(_RANK).combine_chunks()) != ranks
-        place = self._stored.get_field_index(_RANK)
-        kept = kept.set_column(place, self._stored.field(place), pa.array(ranks))
+        places, ranks = ranked.order[stays], ranked.ranks[stays]
+        is_changed = np.asarray(both.column(_RANK).combine_chunks())[places] != ranks
+        self._forget(held, places[~is_changed])
+        changed = both.take(pa.array(places[is_changed]))
+        column = self._stored.get_field_index(_RANK)
+        changed = changed.set_column(column, self._stored.field(column), pa.array(ranks[is_changed]))
+        self._keep(changed, kept)
         if self._operation.emit == "epoch":
-            self._emit(kept.filter(pa.array(is_changed)), newest[is_changed], turn, phase)
-        return kept
+            self._emit(changed, newest[stays][is_changed], turn, phase)
+
+    @staticmethod
+    def _forget(held: list[_Held], unchanged: Numbers) -> None:
+        """Mark the kept rows that go, and those that are kept anew with another rank."""
+        goes = np.ones(sum(len(each.places) for each in held), np.bool_)
+        goes[unchanged] = False
+        start = 0
+        for each in held:
+            here = goes[start : start + len(each.places)]
+            start += len(each.places)
+            each.segment.mark(each.places[here])
+
+    def _keep(self, rows: pa.Table, kept: Segments) -> None:
+        for batch in rows.combine_chunks().to_batches():
+            codes = codes_of([batch.column(key) for key in self._node.keys], self._key_groups)
+            kept.add(
+                Segment.arrived(batch, codes, times_of(pa.Table.from_batches([batch])), np.full(len(codes), NEVER))
+            )
+
+    def _emit_all(self, kept: Segments, turn: Turn) -> None:
+        live = [segment.take(np.flatnonzero(~segment.matched)) for segment in kept.all()]
+        state = pa.Table.from_batches(live, self._stored)
+        self._emit(state, times_of(state), turn, BEFORE)
 
     def _came(self, tables: list[pa.Table]) -> pa.Table:
         """New rows in the columns of the stored ones; their rank is not known yet."""

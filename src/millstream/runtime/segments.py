@@ -66,6 +66,12 @@ class Segments:
             yield from (self._open(place) for place in self._stored.get(group, ()))
         yield from self._fresh
 
+    def all(self) -> Iterator[Segment]:
+        """Every segment, by key group and age."""
+        for group in sorted(self._stored):
+            yield from (self._open(place) for place in self._stored[group])
+        yield from self._fresh
+
     def due(self, event: int) -> Iterator[Segment]:
         """Segments that need attention at this event time, and all that came in this epoch."""
         for place in [place for places in self._stored.values() for place in places]:

@@ -102,3 +102,25 @@ def test_a_change_carries_the_newest_time_of_its_key():
     made = epochs.run(terminal=True)
     assert made["late"] == []
     assert [r["c"] for r in made["out"]] == [1]
+
+
+def test_rows_that_were_replaced_do_not_add_up():
+    epochs = ranks()
+    for number in range(80):
+        made = epochs.run([row(f"k{key}", 100 * number + key) for key in range(200)])
+        assert len(made["out"]) == (200 if number == 0 else 400)
+    assert sum(map(len, epochs.stores[1, 0].values())) + sum(map(len, epochs.stores[1, 1].values())) < 400_000
+    assert said(epochs.run([row("k7", 1)])) == []
+    assert said(epochs.run([row("k7", 7950)])) == [("k7", 1, 7950), ("k7", 2, 7907)]
+
+
+def test_rows_of_keys_that_nothing_came_for_are_not_read():
+    epochs = ranks()
+    for number in range(10):
+        epochs.run([row(f"{number}-{key}", key) for key in range(3000)])
+    for store in epochs.stores.values():
+        store.reads.clear()
+    assert len(epochs.run([row(f"new-{key}", key) for key in range(100)])["out"]) == 100
+    read = [name for store in epochs.stores.values() for name in store.reads]
+    assert any("index" in name for name in read)
+    assert [name for name in read if "index" not in name and not name.endswith("directory")] == []
