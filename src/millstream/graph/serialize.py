@@ -17,7 +17,7 @@ from millstream.graph.model import Requirements, StreamModel
 from millstream.graph.pattern import PatternSpec, pattern_from_json, pattern_to_json
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
-from millstream.graph.trigger import trigger_from_json
+from millstream.graph.trigger import TriggerSpec, trigger_from_json, trigger_to_json
 from millstream.graph.watermark import WatermarkSpec
 from millstream.graph.window import WindowSpec
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
 FORMAT = 1
 _PARTS = ("format", "name", "requirements", "steps")
-_DECLARED = ("states", "broadcast")
+_DECLARED = ("states", "broadcast", "key_states", "window_states")
 """Fields that the function of a step declares."""
 OPERATIONS: dict[str, type[Any]] = {kind.kind: kind for kind in typing.get_args(Operation)}
 
@@ -186,6 +186,8 @@ def _encode(value: Any) -> Any:
             return value.name
         case PatternSpec():
             return pattern_to_json(value)
+        case TriggerSpec():
+            return trigger_to_json(value)
         case tuple() | list():
             return [_encode(item) for item in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -196,25 +196,21 @@ class Window:
     evictor: EvictorSpec | None = None
     pane: bool = False
     outputs: tuple[tuple[str, Schema], ...] = ()
+    key_states: tuple[StateDescriptor, ...] = dataclasses.field(init=False, default=())
+    """The states that the window function declares per key, in the order of its class as it was written."""
+    window_states: tuple[StateDescriptor, ...] = dataclasses.field(init=False, default=())
+    """Those that it declares per window."""
 
     def __post_init__(self) -> None:
         _refuse_negative("allowed_lateness", self.lateness)
+        object.__setattr__(self, "key_states", _declared(self.process, "key_descriptors"))
+        object.__setattr__(self, "window_states", _declared(self.process, "window_descriptors"))
         check_window(self)
 
     @property
     def is_stateful_function(self) -> bool:
         """Whether the window function is one with a context and state."""
         return self.process is not None and hasattr(self.process.target, "window_descriptors")
-
-    @property
-    def key_states(self) -> tuple[StateDescriptor, ...]:
-        """The states that the window function declares per key."""
-        return _declared(self.process, "key_descriptors")
-
-    @property
-    def window_states(self) -> tuple[StateDescriptor, ...]:
-        """The states that the window function declares per window."""
-        return _declared(self.process, "window_descriptors")
 
     @property
     def has_options(self) -> bool:

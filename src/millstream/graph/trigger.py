@@ -29,6 +29,9 @@ class TriggerSpec:
     early_trigger: TriggerSpec | None = None
     late_trigger: TriggerSpec | None = None
     function: FunctionRef | None = None
+    states: tuple[StateDescriptor, ...] = dataclasses.field(init=False, default=())
+    """The states that a trigger of the user declares; each window has its own. Their order is that of the class as it was
+    written, which a class that was sent to another process need not have."""
 
     def __post_init__(self) -> None:
         _require(self.kind in KINDS, "unknown kind of trigger", repr(self.kind), "use one of ms.trigger")
@@ -49,6 +52,8 @@ class TriggerSpec:
         if self.kind == "custom":
             is_own = self.function is not None and hasattr(self.function.target, "on_row")
             _require(is_own, "not a trigger", repr(self.function), "subclass ms.Trigger")
+            assert self.function is not None, "checked above"
+            object.__setattr__(self, "states", tuple(self.function.target.state_descriptors()))
             expiring = [state.name for state in self.states if state.ttl is not None]
             msg = "the state of a trigger is gone with its window and has no time to live"
             _require(not expiring, msg, ", ".join(expiring), "remove ttl=")
@@ -89,11 +94,6 @@ class TriggerSpec:
     def functions(self) -> tuple[FunctionRef, ...]:
         """User code in it."""
         return tuple(part.function for part in self.parts if part.function is not None)
-
-    @property
-    def states(self) -> tuple[StateDescriptor, ...]:
-        """The states that a trigger of the user declares; each window has its own."""
-        return () if self.function is None else tuple(self.function.target.state_descriptors())
 
     @property
     def needs_event_time(self) -> bool:
@@ -145,9 +145,20 @@ def checked_trigger(trigger: Any) -> TriggerSpec:
     return TriggerSpec(kind="custom", function=function_ref(target))
 
 
+def trigger_to_json(trigger: TriggerSpec) -> dict[str, Any]:
+    """A trigger as a JSON value, without what is as by default."""
+    value: dict[str, Any] = {}
+    for field in dataclasses.fields(trigger):
+        content = getattr(trigger, field.name)
+        if field.init and content != field.default:
+            is_trigger = isinstance(content, TriggerSpec)
+            value[field.name] = trigger_to_json(content) if is_trigger else getattr(content, "name", content)
+    return value
+
+
 def trigger_from_json(value: Any, *, step: str | None = None) -> TriggerSpec:
     """Read a trigger back; unknown fields and ill-typed values are refused."""
-    known = {field.name for field in dataclasses.fields(TriggerSpec)}
+    known = {field.name for field in dataclasses.fields(TriggerSpec) if field.init}
     if not isinstance(value, Mapping) or "kind" not in value or not known.issuperset(value):
         raise _unreadable(value, sorted(known), step)
     fields = {name: content for name, content in value.items() if content is not None}

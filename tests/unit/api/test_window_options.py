@@ -1,7 +1,10 @@
 """Windows, triggers and evictors as values: what is refused, what survives JSON and job files, what plans say."""
 
 import json
+import subprocess
+import sys
 
+import cloudpickle
 import pytest
 from tests.unit.plan.window_jobs import EARLY, WRITTEN, every_window
 
@@ -9,6 +12,7 @@ import millstream as ms
 from millstream.errors import InvalidStep
 from millstream.plan.explain import explain
 from millstream.plan.serialize import from_json, to_json
+from millstream.runtime.triggered.operator import triggered_slots
 
 SCHEMA = "user string, amount long, at long, note string"
 FIRE = ms.TriggerResult.FIRE
@@ -153,6 +157,49 @@ def test_every_window_survives_json():
     assert again.model == job.model
     layers = job.compile()
     assert from_json(json.loads(json.dumps(to_json(layers)))) == layers
+
+
+def test_states_keep_their_order_when_code_is_sent_to_workers():
+    """Classes that cannot be imported are sent by value, and arrive with their attributes sorted by name."""
+
+    class Sent(ms.Trigger):
+        zone = ms.ValueState(int)
+        area = ms.ValueState(str)
+
+        def on_row(self, row, window, ctx):
+            return FIRE
+
+    class Called(ms.WindowFunction):
+        zone = ms.window_state(ms.ValueState(int))
+        area = ms.window_state(ms.ValueState(str))
+        last = ms.ValueState(int)
+        first = ms.ValueState(str)
+
+        def process(self, key, window, rows, ctx):
+            return rows
+
+    stream = keyed().window(HOUR, trigger=Sent).process(Called, schema=SCHEMA, id="w")
+    node = stream._node
+    found = subprocess.run(
+        [sys.executable, "-c", ON_A_WORKER], input=cloudpickle.dumps(node), capture_output=True, check=True
+    )
+    written, kept, slots = json.loads(found.stdout)
+    assert written == ["area", "zone"], "the class itself has lost the order, or this shows nothing"
+    assert kept == [["zone", "area"], ["zone", "area"], ["last", "first"]]
+    assert slots == [str(slot.content) for slot in triggered_slots(node)]
+
+
+ON_A_WORKER = """
+import json, sys
+import cloudpickle
+from millstream.runtime.triggered.operator import triggered_slots
+node = cloudpickle.loads(sys.stdin.buffer.read())
+operation = node.operation
+kept = [operation.trigger.states, operation.window_states, operation.key_states]
+written = [state.name for state in operation.process.target.window_descriptors()]
+slots = [str(slot.content) for slot in triggered_slots(node)]
+print(json.dumps([written, [[state.name for state in some] for some in kept], slots]))
+"""
 
 
 @pytest.mark.parametrize(
