@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 from millstream.errors import InvalidStep, StepFailed
@@ -334,11 +334,3 @@ def states_of(function: object) -> dict[str, _State]:
     for owner in reversed(type(function).__mro__):
         found.update({name: value for name, value in vars(owner).items() if isinstance(value, _State)})
     return found
-
-
-def in_fixed_order(states: Iterable[_State]) -> list[StateDescriptor]:
-    """Descriptors by name: the order in which a class declares its states is lost when it travels to a worker.
-
-    For functions whose states are looked up there again; a process function's stand in the plan.
-    """
-    return sorted((state.describe() for state in states), key=lambda state: state.name)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from millstream.api.state import in_fixed_order, states_of
+from millstream.api.state import states_of
 from millstream.graph.state import StateDescriptor
 from millstream.graph.trigger import TriggerSpec, checked_trigger
 from millstream.graph.window import WindowTime
@@ -146,4 +146,4 @@ class Trigger:
 
     def state_descriptors(self) -> list[StateDescriptor]:
         """The declared states, as they go into the plan."""
-        return in_fixed_order(states_of(self).values())
+        return [state.describe() for state in states_of(self).values()]

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from millstream.api.state import in_fixed_order, states_of
+from millstream.api.state import states_of
 from millstream.errors import InvalidStep
 from millstream.graph.state import StateDescriptor
 from millstream.model.time import MAX_TIME
@@ -114,11 +114,11 @@ class WindowFunction:
 
     def key_descriptors(self) -> list[StateDescriptor]:
         """The states of the key, as they go into the plan."""
-        return in_fixed_order(state for state in states_of(self).values() if not is_window_state(state))
+        return [state.describe() for state in states_of(self).values() if not is_window_state(state)]
 
     def window_descriptors(self) -> list[StateDescriptor]:
         """The states of a window, as they go into the plan."""
-        return in_fixed_order(state for state in states_of(self).values() if is_window_state(state))
+        return [state.describe() for state in states_of(self).values() if is_window_state(state)]
 
 
 def window_state(state: S) -> S:

@@ -44,23 +44,3 @@ def test_types_that_msgspec_has_seen_are_shipped():
     assert isinstance(cloudpickle.loads(cloudpickle.dumps(deployment)).name, str)
     again = cloudpickle.loads(cloudpickle.dumps(deployment)).plan.vertices[1].vertex.head.operation.states[0].type
     assert msgspec.msgpack.decode(msgspec.msgpack.encode({"inner": {"n": 3}, "many": []}), type=again).inner.n == 3
-
-
-def test_states_have_one_order_for_driver_and_workers():
-    """Cloudpickle puts the attributes of a class in the order of their names."""
-
-    class Late(ms.Trigger):
-        held = ms.ValueState(int)
-        deadline = ms.ListState(int)
-
-    class Closing(ms.WindowFunction):
-        seen = ms.ValueState(int)
-        rest = ms.ListState(str)
-        parts = ms.window_state(ms.ValueState(int))
-        opened = ms.window_state(ms.ListState(int))
-
-    for function, methods in ((Late(), ["state_descriptors"]), (Closing(), ["key_descriptors", "window_descriptors"])):
-        shipped = cloudpickle.loads(cloudpickle.dumps(function))
-        for method in methods:
-            names = [[state.name for state in getattr(each, method)()] for each in (function, shipped)]
-            assert names[0] == names[1]
