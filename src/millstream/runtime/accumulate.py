@@ -1,10 +1,9 @@
-"""Built-in aggregates, twice: vectorised over Arrow tables, and value by value for operators that go row by row."""
+"""Built-in aggregates, vectorised over Arrow tables; value by value they are in `accumulate_values`."""
 
 from __future__ import annotations
 
 import decimal
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,9 @@ from millstream.model.schema import HIDDEN, Field
 from millstream.runtime.aggregate_inputs import AggregateInputs
 from millstream.runtime.batch import TIME
 from millstream.runtime.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
-from millstream.runtime.python_types import python_type, set_of, tuple_of
 
-_INPUT, _PART, _ROW = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row"
-_LONGEST = 2**63 - 1
-_EXACT = decimal.Context(prec=76)
+INPUT, _PART, _ROW = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row"
+LONGEST = 2**63 - 1
 
 
 class _Part(NamedTuple):
@@ -61,7 +58,7 @@ class Accumulators:
         keeps_time: bool = False,
     ) -> None:
         self._step, self.keeps_time = step, keeps_time
-        self._inputs = AggregateInputs(_INPUT, step)
+        self._inputs = AggregateInputs(INPUT, step)
         self._outputs = list(outputs)
         named = dict(expressions)
         parts = [
@@ -76,7 +73,7 @@ class Accumulators:
 
     def _parts_for(self, place: int, kind: str, of: Expression | None, where: Expression | None) -> list[_Part]:
         is_distinct, is_summed = kind == "count_distinct", kind in {"sum", "avg"}
-        column, taken = "", None if of is None else _input_type(kind, of.type)
+        column, taken = "", None if of is None else input_type(kind, of.type)
         if taken is not None:
             # Sums have columns of their own, which are made wider where they might overflow.
             column = self._inputs.add(of, None if is_distinct else where, taken, is_summed=is_summed)
@@ -149,7 +146,7 @@ class Accumulators:
         try:
             parts = [column.cast(part.type) for column, part in zip(columns, self._parts, strict=True)]
         except pa.ArrowInvalid as problem:
-            raise _overflow(self._step, str(problem)) from problem
+            raise overflow(self._step, str(problem)) from problem
         names = by + [part.name for part in self._parts]
         return pa.table([*(made.column(key) for key in by), *parts], names=names)
 
@@ -161,15 +158,16 @@ class Accumulators:
                 for names, field in zip(self._parts_of, self._outputs, strict=True)
             ]
         except pa.ArrowInvalid as problem:
-            raise _overflow(self._step, str(problem)) from problem
+            raise overflow(self._step, str(problem)) from problem
 
 
-def _overflow(step: str, found: str) -> StepFailed:
+def overflow(step: str, found: str) -> StepFailed:
+    """A result that its type cannot hold."""
     msg = "a sum or mean does not fit its type"
     return StepFailed(msg, code="RUN-005", step=step, found=found, hint="cast it first, as in CAST(x AS decimal(38,0))")
 
 
-def _input_type(kind: str, of: pa.DataType) -> pa.DataType:
+def input_type(kind: str, of: pa.DataType) -> pa.DataType:
     """What is aggregated: means of integers add doubles as in Spark; Arrow has no `first` of decimals, but of text."""
     if kind == "avg" and pa.types.is_integer(of):
         return pa.float64()
@@ -183,7 +181,7 @@ def _roomy(table: pa.Table, summed: list[str]) -> pa.Table:
         if not pa.types.is_integer(column.type):
             continue
         bounds = pc.min_max(column).as_py()
-        if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) * table.num_rows > _LONGEST:
+        if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) * table.num_rows > LONGEST:
             table = table.set_column(table.schema.get_field_index(name), name, column.cast(pa.decimal128(38, 0)))
     return table
 
@@ -216,130 +214,3 @@ def decimal_mean(total: decimal.Decimal | None, count: int, scale: int) -> decim
         return None
     with decimal.localcontext(prec=76):
         return (total / count).quantize(decimal.Decimal(1).scaleb(-scale), rounding=decimal.ROUND_HALF_UP)
-
-
-# Value by value: an accumulator is `None` until the first non-null value.
-
-
-def _plus(held: Any, value: Any) -> Any:
-    return _EXACT.add(held, value) if type(value) is decimal.Decimal else held + value
-
-
-_ADD: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": _plus,
-    # As in the vectorised form, NaN counts only where there is nothing else.
-    "min": lambda held, value: value if value < held or held != held else held,  # noqa: PLR0124
-    "max": lambda held, value: value if value > held or held != held else held,  # noqa: PLR0124
-    "first": lambda held, _: held,
-    "last": lambda _, value: value,
-}
-
-
-_EMPTY: dict[str, Callable[[], Any]] = {"count": int, "count_distinct": set, "avg": lambda: [None, 0]}
-"""Other aggregates begin with nothing."""
-
-
-class ValueAccumulators:
-    """The same aggregates for one key at a time; a state is a list with one item per aggregate, changed in place."""
-
-    def __init__(
-        self,
-        aggregates: Sequence[tuple[str, Aggregate]],
-        expressions: Sequence[tuple[str, Expression]],
-        outputs: Sequence[Field],
-        *,
-        step: str,
-    ) -> None:
-        self._step = step
-        self._inputs = AggregateInputs(_INPUT, step)
-        named = dict(expressions)
-        self._plan = [
-            (aggregate.kind, self._place(named.get(name), named.get(where_name(name))), field.type)
-            for (name, aggregate), field in zip(aggregates, outputs, strict=True)
-        ]
-        types = {name: expression.type for name, expression in expressions}
-        self.state_types = [_state_type(aggregate.kind, types.get(name)) for name, aggregate in aggregates]
-
-    def _place(self, of: Expression | None, where: Expression | None) -> int | None:
-        """Which of a row's values an aggregate takes; `None` where it counts every row."""
-        if of is None and where is None:
-            return None
-        name = self._inputs.add(of, where, pa.bool_() if of is None else of.type)
-        return self._inputs.names.index(name)
-
-    def inputs(self, rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
-        """The values that the aggregates take of each row."""
-        if not self._inputs.names:
-            return [()] * rows.num_rows
-        return list(zip(*(column.to_pylist() for column in self._inputs.columns(rows)), strict=True))
-
-    @property
-    def input_types(self) -> list[Any]:
-        """The Python types of those values."""
-        return [python_type(kind) for kind in self._inputs.types]
-
-    def empty(self) -> list[Any]:
-        """The state before any row."""
-        return [_EMPTY[kind]() if kind in _EMPTY else None for kind, _, _ in self._plan]
-
-    def add(self, state: list[Any], values: tuple[Any, ...]) -> None:
-        """Add one row's values."""
-        for place, (kind, of, _) in enumerate(self._plan):
-            value = 1 if of is None else values[of]
-            if value is None:
-                continue
-            if kind == "count":
-                state[place] += 1
-            elif kind == "count_distinct":
-                # Null stands for NaN, which does not equal itself.
-                state[place].add(value if value == value else None)  # noqa: PLR0124
-            elif kind == "avg":
-                total, count = state[place]
-                value = value if type(value) is decimal.Decimal else float(value)
-                state[place] = [value if total is None else _plus(total, value), count + 1]
-            else:
-                state[place] = value if state[place] is None else self._added(kind, state[place], value)
-
-    def merge(self, state: list[Any], other: list[Any]) -> None:
-        """Add another state, whose rows came later."""
-        for place, (kind, _, _) in enumerate(self._plan):
-            mine, theirs = state[place], other[place]
-            if kind == "count":
-                state[place] = mine + theirs
-            elif kind == "count_distinct":
-                mine |= theirs
-            elif kind == "avg":
-                totals = [total for total in (mine[0], theirs[0]) if total is not None]
-                state[place] = [functools.reduce(_plus, totals) if totals else None, mine[1] + theirs[1]]
-            elif theirs is not None:
-                state[place] = theirs if mine is None else self._added(kind, mine, theirs)
-
-    def _added(self, kind: str, held: Any, value: Any) -> Any:
-        made = _ADD[kind](held, value)
-        if kind == "sum" and type(made) is int and not -_LONGEST - 1 <= made <= _LONGEST:
-            raise _overflow(self._step, str(made))
-        return made
-
-    def results(self, state: list[Any]) -> list[Any]:
-        """The output values."""
-        return [
-            _mean(held, out) if kind == "avg" else len(held) if kind == "count_distinct" else held
-            for held, (kind, _, out) in zip(state, self._plan, strict=True)
-        ]
-
-
-def _mean(held: list[Any], kind: pa.DataType) -> Any:
-    total, count = held
-    if count == 0:
-        return None
-    return decimal_mean(total, count, kind.scale) if pa.types.is_decimal(kind) else float(total) / count
-
-
-def _state_type(kind: str, of: pa.DataType | None) -> Any:
-    if kind == "count" or of is None:
-        return int
-    if kind == "count_distinct":
-        return set_of(python_type(of))
-    if kind == "avg":
-        return tuple_of(python_type(AGGREGATES["sum"].gives(_input_type(kind, of))), int)
-    return python_type(AGGREGATES[kind].gives(of))

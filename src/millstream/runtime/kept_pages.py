@@ -5,8 +5,8 @@ again. So every epoch writes beside its pages a stamp of its own and the names o
 epochs before it: a journal. A worker whose copy bears one of these stamps forgets the pages that were changed since, and
 keeps the rest; a copy with any other stamp is of an epoch that never counted, or too old, and is forgotten whole.
 
-Pages stay as bytes. To keep them decoded was tried: it needs six times the memory and is slower, because a page that is
-decoded anew lies together in memory, and one that was changed entry by entry does not.
+Pages stay as bytes. To keep them decoded was tried and is slower, because a page that is decoded anew lies together in memory,
+and one that was changed entry by entry does not (docs/decisions/0014).
 """
 
 from __future__ import annotations

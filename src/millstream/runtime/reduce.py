@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from millstream.graph.step import MAIN, KeyedAggregate, Reduce
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.accumulate import ValueAccumulators
+from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import as_mapping
 from millstream.runtime.codecs import batch_to_rows

@@ -13,7 +13,7 @@ from millstream.graph.step import LATE, MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.window import WindowSpec
 from millstream.model.time import to_datetime
-from millstream.runtime.accumulate import ValueAccumulators
+from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import as_mapping
 from millstream.runtime.codecs import batch_to_rows

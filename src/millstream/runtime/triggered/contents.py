@@ -11,7 +11,7 @@ import pyarrow as pa
 from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import to_datetime
-from millstream.runtime.accumulate import ValueAccumulators
+from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.chain import as_mapping
 from millstream.runtime.python_types import list_of, row_type, tuple_of
 from millstream.runtime.row_windows import called
