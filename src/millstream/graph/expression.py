@@ -23,7 +23,6 @@ class Expression:
     columns: tuple[str, ...]
     """Input columns used, in order of first use."""
     type: pa.DataType
-    is_deterministic: bool
     direct: tuple[Any, ...] | None = dataclasses.field(default=None, repr=False)
     """The same meaning in pyarrow's kernels, for the simple cases where they agree with Spark."""
 
@@ -34,7 +33,6 @@ class Expression:
             text=f"CASE WHEN {where.text} THEN {self.text} END",
             sql=f"(CASE WHEN {where.sql} THEN {self.sql} END)",
             columns=tuple(dict.fromkeys((*where.columns, *self.columns))),
-            is_deterministic=self.is_deterministic and where.is_deterministic,
             direct=None,
         )
 
@@ -58,7 +56,6 @@ def parse_expression(text: str, schema: Schema, *, step: str | None = None) -> E
         sql=result.sql,
         columns=tuple(compiler.used),
         type=result.type,
-        is_deterministic=True,
         direct=result.direct,
     )
 

@@ -88,7 +88,6 @@ def read_match_expression(
         sql=result.sql,
         columns=tuple(compiler.used),
         type=result.type,
-        is_deterministic=True,
         direct=result.direct,
     )
     return MatchExpression(references=tuple(found.values()), expression=expression, tree=tree, schema=schema)

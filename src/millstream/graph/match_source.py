@@ -101,7 +101,6 @@ class _Writer:
                 sql=term.sql,
                 columns=tuple(compiler.used),
                 type=term.type,
-                is_deterministic=True,
                 direct=term.direct,
             )
         )

@@ -48,7 +48,6 @@ def test_columns_are_those_used_in_order_and_case_does_not_matter():
     parsed = parse_expression("upper(S) = 'A' AND Id > n AND s <> ''", SCHEMA)
     assert parsed.columns == ("s", "id", "n")
     assert parsed.text == "upper(S) = 'A' AND Id > n AND s <> ''"
-    assert parsed.is_deterministic
 
 
 def test_expressions_are_equal_by_content_and_pickle():
