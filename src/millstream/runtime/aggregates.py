@@ -12,8 +12,9 @@ from millstream.runtime.batch import TIME, from_table
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.shares import Share, shares_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 
 _NEW = HIDDEN + "new"
@@ -45,17 +46,11 @@ class AggregateOperator:
         self._node, self._operation = node, node.operation
         self._accumulators = accumulators_of(node)
         self._stored = aggregate_columns(node, self._accumulators)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Merge what came with what is stored, emit, store."""
-        pages = ColumnPages(
-            StepPages(turn.store, self._node.uid),
-            self._stored,
-            self._node.keys,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-        )
+        pages = self._paging.columns(turn, self._node, self._stored)
         is_end = self._operation.emit == "end" and turn.times.terminal
         due = Due()
         for share in shares_of(turn, pages, pages.everything() if is_end else set()):

@@ -18,8 +18,9 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.counts import StepCounts
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.keyed import CHUNK, RowOutput, Turn
-from millstream.runtime.pages import Due, PageId, StepPages
+from millstream.runtime.pages import Due, PageId
 from millstream.runtime.process import Calls
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Store, slots_of, stored_types
 
 SCOPE = Schema((Field("scope", pa.string(), nullable=False),))
@@ -50,13 +51,13 @@ class BroadcastOperator:
         assert node.input_schema is not None
         self._node, self._operation = node, node.operation
         self._keys = node.input_schema.select(node.keys)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """In each phase the broadcast rows come first; timers that are due run between the phases."""
-        keyed = self._entries(turn, self._node.uid, self._keys, stored_types(slots_of(self._operation.states)))
+        keyed = self._paging.entries(turn, self._node.uid, self._keys, stored_types(slots_of(self._operation.states)))
         types = stored_types(slots_of(self._operation.broadcast))
-        shared = self._entries(turn, broadcast_uid(self._node), SCOPE, types)
+        shared = self._paging.entries(turn, broadcast_uid(self._node), SCOPE, types)
         calls = _BroadcastCalls(self._node, self._operation, turn, keyed, shared.entry(ALL_KEYS, SHARED_PAGE))
         calls.broadcast(turn.other_before, turn.times.before)
         calls.main(turn.before, turn.times.before)
@@ -66,17 +67,6 @@ class BroadcastOperator:
         calls.close()
         shared.flush()
         return keyed.flush() if self._node.keys else Due()
-
-    def _entries(self, turn: Turn, uid: str, keys: Schema, slots: list[Any]) -> Entries:
-        pages = StepPages(turn.store, uid)
-        return Entries(
-            pages,
-            keys,
-            slots,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-        )
 
 
 class _BroadcastCalls(Calls):

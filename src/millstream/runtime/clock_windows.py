@@ -17,7 +17,9 @@ from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import BEFORE
 from millstream.runtime.keyed import Turn
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due, PageId
+from millstream.runtime.shares import shares_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.window_grid import Times, grid_of
 from millstream.runtime.windows import window_columns
 
@@ -32,23 +34,23 @@ class ClockWindowOperator:
         self._node, self._grid = node, grid_of(node.operation.window)
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the clock has passed, rows after it."""
-        pages = ColumnPages(
-            StepPages(turn.store, self._node.uid),
-            self._stored,
-            self._node.keys,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            by_clock=True,
-        )
-        state = self._taken(self._stored.empty_table(), turn.before, pages)
-        due = pages.everything() if turn.times.terminal else pages.due(turn.times.now)
-        state = self._fired(pa.concat_tables([state, pages.load(due)]), turn)
-        state = self._taken(state, turn.after, pages)
-        return pages.store(state, self._ends)
+        pages = self._paging.columns(turn, self._node, self._stored, by_clock=True)
+        due = Due()
+        for share in shares_of(turn, pages, self._over(pages, turn)):
+            state = self._taken(self._stored.empty_table(), share.before, pages)
+            state = self._fired(pa.concat_tables([state, pages.load(share.of(self._over(pages, turn)))]), turn)
+            state = self._taken(state, share.after, pages)
+            due = pages.store(state, self._ends)
+        return due
+
+    @staticmethod
+    def _over(pages: ColumnPages, turn: Turn) -> set[PageId]:
+        """Pages with windows that are over; at the end of the input all are."""
+        return pages.everything() if turn.times.terminal else pages.due(turn.times.now)
 
     def _ends(self, table: pa.Table) -> Times:
         return self._grid.all_later(np.asarray(table.column(BIN).combine_chunks()), self._grid.span)

@@ -19,8 +19,9 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import RowOutput, Turn, key_rows
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.policy import BadRecords
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import process_slots, stored_types
 from millstream.runtime.ttl import ExpiringCell, Sweep
 
@@ -34,19 +35,11 @@ class ProcessOperator:
         self._node, self._operation = node, node.operation
         self._keys = node.input_schema.select(node.keys)
         self._slots = stored_types(process_slots(node.operation))
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, due timers in time order, rows after it."""
-        pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(
-            pages,
-            self._keys,
-            self._slots,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-        )
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots)
         calls = Calls(self._node, self._operation, turn, entries)
         self._rows(calls, turn.before, turn.other_before, turn.times.before)
         calls.advance(turn.times)

@@ -12,12 +12,12 @@ from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import as_mapping
 from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.entries import Entries
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import KeyRows, RowOutput, Turn, key_rows
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import row_type, tuple_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, stored_types
 
 
@@ -101,19 +101,11 @@ class RunningOperator:
         self._node, self._fold = node, fold_of(node)
         self._slots = stored_types(running_slots(self._fold))
         self._keys = node.input_schema.select(node.keys)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
-        pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(
-            pages,
-            self._keys,
-            self._slots,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-        )
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots)
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)

@@ -20,9 +20,10 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import RowOutput, Turn, key_rows
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, row_type, tuple_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, stored_types
 from millstream.runtime.window_grid import grid_of
 
@@ -134,18 +135,11 @@ class RowWindowOperator:
         self._windows_at = assigner_of(node.operation.window)
         self._contents = Contents(node)
         self._keys = node.input_schema.select(node.keys)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
-        entries = Entries(
-            StepPages(turn.store, self._node.uid),
-            self._keys,
-            stored_types(self._contents.slots),
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-        )
+        entries = self._paging.entries(turn, self._node.uid, self._keys, stored_types(self._contents.slots))
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)

@@ -22,8 +22,10 @@ from millstream.runtime.batch import Batch, from_table
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, key_codes
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.policy import failure
+from millstream.runtime.shares import Share, shares_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Times
 
@@ -63,25 +65,25 @@ class SessionAggregateOperator:
         self._node, self._gap, self._lateness = node, node.operation.window.gap, node.operation.lateness
         self._accumulators = accumulators_of(node)
         self._stored = session_columns(node, self._accumulators)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, sessions the watermark closes, rows after it."""
-        pages = ColumnPages(
-            StepPages(turn.store, self._node.uid),
-            self._stored,
-            self._node.keys,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-        )
+        pages = self._paging.columns(turn, self._node, self._stored)
+        due = Due()
+        for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
+            due = self._run_share(share, pages, turn)
+        return due
+
+    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn) -> Due:
         before, now = turn.times.before, turn.times.watermark
-        state = self._take(self._stored.empty_table(), turn.before, pages, turn, before, BEFORE)
+        state = self._take(self._stored.empty_table(), share.before, pages, turn, before, BEFORE)
         if now > before:
-            state = pa.concat_tables([state, pages.load(pages.due(now))])
+            state = pa.concat_tables([state, pages.load(share.of(pages.due(now)))])
             last = _column(state, _END) - 1
             self._emit(state.filter(pa.array((last > before) & (last <= now))), turn, BEFORE)
             state = state.filter(pa.array(last + self._lateness > now))
-        state = self._take(state, turn.after, pages, turn, now, AFTER)
+        state = self._take(state, share.after, pages, turn, now, AFTER)
         return pages.store(state, lambda table: self._next_due(table, now))
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:

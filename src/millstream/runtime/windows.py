@@ -21,8 +21,9 @@ from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, group_by_key
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.shares import Share, shares_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Grid, Times, grid_of
 
@@ -46,17 +47,11 @@ class WindowAggregateOperator:
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
         self._by = [*node.keys, BIN]
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it; then forget what is past lateness."""
-        pages = ColumnPages(
-            StepPages(turn.store, self._node.uid),
-            self._stored,
-            self._node.keys,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-        )
+        pages = self._paging.columns(turn, self._node, self._stored)
         due = Due()
         for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
             due = self._run_share(share, pages, turn)

@@ -9,16 +9,16 @@ from millstream.graph.match_expression import measures_of
 from millstream.graph.pattern import PatternSpec
 from millstream.graph.step import MAIN, TIMED_OUT, Pattern
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.entries import Entries
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import RowOutput, Turn
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.epoch import Matching, Sought, match_arrived
 from millstream.runtime.patterns.matching import key_matcher
 from millstream.runtime.patterns.results import FunctionResults, MeasureResults, Results
 from millstream.runtime.patterns.waiting import WaitingRows, waiting_stores
 from millstream.runtime.python_types import dict_of, list_of, row_type, tuple_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, Store, stored_types
 
 
@@ -46,7 +46,7 @@ class PatternOperator:
         self._node, self._operation, self._rows = node, node.operation, node.input_schema
         self._keys = node.input_schema.select(node.keys)
         self._slots = stored_types(pattern_slots(node))
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
         self._measures = [
             measures_of(measures, node.operation.pattern, self._rows, self._keys, step=node.id)
             for measures in (node.operation.measures, node.operation.timed_out_measures)
@@ -78,16 +78,7 @@ class PatternOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
-        pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(
-            pages,
-            self._keys,
-            self._slots,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-            is_trusted=True,
-        )
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, is_trusted=True)
         matching = Matching(self._node, self._sought, self._results(turn), entries)
         if not self._node.event_time:
             matching.expire(turn.times.now)
@@ -96,7 +87,7 @@ class PatternOperator:
             match_arrived(self._node, turn, turn.after, matching)
             matching.close()
             return entries.flush()
-        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._key_groups)
+        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._paging.key_groups)
         waiting.add(turn.before, turn.times.before, BEFORE)
         matching.advance(waiting.ready(turn.times.watermark), turn.times.watermark)
         matching.pass_watermark()

@@ -20,7 +20,7 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.conditions import Refuse
@@ -29,6 +29,7 @@ from millstream.runtime.patterns.operator import pattern_slots, pattern_stores
 from millstream.runtime.patterns.results import MeasureResults
 from millstream.runtime.patterns.rule_set import Active, RuleBook, RuleSet, rule_slots
 from millstream.runtime.patterns.waiting import WaitingRows
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Store, stored_types
 
 
@@ -46,13 +47,16 @@ class RulesOperator:
         assert node.input_schema is not None
         self._node, self._operation, self._rows = node, node.operation, node.input_schema
         self._keys = node.input_schema.select(node.keys)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
         self._book = RuleBook(node)
 
     def run(self, turn: Turn) -> Due:
         """In each phase the rows that bring patterns come first."""
-        entries = self._entries(turn, self._node.uid, self._keys, stored_types(pattern_slots(self._node)))
-        shared = self._entries(turn, broadcast_uid(self._node), SCOPE, stored_types(rule_slots()))
+        slots = stored_types(pattern_slots(self._node))
+        entries = self._paging.entries(turn, self._node.uid, self._keys, slots, is_trusted=True)
+        shared = self._paging.entries(
+            turn, broadcast_uid(self._node), SCOPE, stored_types(rule_slots()), is_trusted=True
+        )
         rules = RuleSet(self._book, turn, shared.entry(ALL_KEYS, SHARED_PAGE))
         epoch = self._timed if self._node.event_time else self._untimed
         waiting = epoch(turn, entries, rules)
@@ -62,22 +66,10 @@ class RulesOperator:
         due = entries.flush()
         return Due(min(due.event, waiting), due.processing, due.expiry)
 
-    def _entries(self, turn: Turn, uid: str, keys: Schema, slots: list[type]) -> Entries:
-        pages = StepPages(turn.store, uid)
-        return Entries(
-            pages,
-            keys,
-            slots,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-            is_trusted=True,
-        )
-
     def _timed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
         """Rows meet the patterns that are in force when the watermark passes them."""
         times = turn.times
-        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._key_groups)
+        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._paging.key_groups)
         rules.update(turn.other_before, times.before)
         waiting.add(turn.before, times.before, BEFORE)
         matching = self._matching(turn, entries, rules, BEFORE)

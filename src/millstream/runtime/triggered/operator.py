@@ -14,10 +14,11 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, key_rows
-from millstream.runtime.pages import Due, StepPages
+from millstream.runtime.pages import Due
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, tuple_of
 from millstream.runtime.row_windows import Assigner, assigner_of
+from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, slots_of, stored_types
 from millstream.runtime.triggered.adding import Adding
 from millstream.runtime.triggered.calls import Calls
@@ -56,19 +57,11 @@ class TriggeredWindowOperator:
         self._assign = _assigner(node.operation)
         self._types = stored_types(_slots(node.operation, self._contents))
         self._keys = node.input_schema.select(node.keys)
-        self._key_groups, self._page_bytes = key_groups, page_bytes
+        self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then what time brings, then rows after it."""
-        pages = StepPages(turn.store, self._node.uid)
-        entries = Entries(
-            pages,
-            self._keys,
-            self._types,
-            key_groups=self._key_groups,
-            page_bytes=self._page_bytes,
-            state_bytes=turn.state_bytes,
-        )
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._types)
         sweep = Sweep(self._operation.key_states)
         entries.event_expiry = sweep.event_expiry
         calls = Calls(self._node, self._contents, turn)
