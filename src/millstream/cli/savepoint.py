@@ -65,14 +65,16 @@ def _taken(view: CheckpointView, request: Request, seconds: float) -> str:
 
 @app.command(name="list")
 def list_command(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that holds savepoints.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that holds savepoints, or a checkpoint.")],
     *,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """List the savepoints of a folder, oldest first; those that cannot be read are named with the reason."""
     with reported(debug=debug):
-        found = list_savepoints(folder)
+        # Whoever names a checkpoint means the savepoints that it keeps by default.
+        inside = Path(folder) / "savepoints"
+        found = [*list_savepoints(folder), *(list_savepoints(inside) if inside.is_dir() else ())]
         if as_json:
             for listed in found:
                 typer.echo(json_text({"path": str(listed.path), **_facts(listed)}))

@@ -105,6 +105,12 @@ def test_list_inspect_and_diff(cli, stopped, tmp_path):
     assert json.loads(difference.stdout)["general"] == {}
 
 
+def test_a_checkpoint_lists_the_savepoints_it_keeps(cli, stopped):
+    assert cli("savepoint", "create", stopped, "--id", "kept").exit_code == 0
+    listed = [json.loads(line) for line in cli("savepoint", "list", stopped, "--json").stdout.splitlines()]
+    assert [each["id"] for each in listed] == ["kept"]
+
+
 def test_verify_finds_damage(cli, stopped, tmp_path):
     assert cli("savepoint", "verify", tmp_path / "sp/savepoint-end").stdout.startswith("sound: ")
     file = next((tmp_path / "sp/savepoint-end/state").rglob("*.pages"))
