@@ -67,4 +67,4 @@ bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) demo-data demo-recovery-data bench-results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-pyflink demo-data demo-recovery-data bench-results .mypy_cache .ruff_cache .pytest_cache

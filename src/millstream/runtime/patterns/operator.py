@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from millstream.errors import InvalidStep
 from millstream.graph.match_expression import measures_of
-from millstream.graph.pattern import PatternSpec
 from millstream.graph.step import MAIN, TIMED_OUT, Pattern
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange import AFTER, BEFORE
@@ -38,7 +34,7 @@ def pattern_stores(node: StreamNode) -> tuple[Store, ...]:
 
 
 class PatternOperator:
-    """Looks for one or more patterns in the rows of each key."""
+    """Looks for a pattern in the rows of each key; patterns that a stream brings are in `rules`."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Pattern)
@@ -51,30 +47,9 @@ class PatternOperator:
             measures_of(measures, node.operation.pattern, self._rows, self._keys, step=node.id)
             for measures in (node.operation.measures, node.operation.timed_out_measures)
         ]
-        self._sought: list[Sought] = []
-        self.replace([node.operation.pattern])
-
-    def replace(self, patterns: Sequence[PatternSpec]) -> None:
-        """Look for these patterns from the next epoch on.
-
-        Partial matches of a pattern that is built of the same stages go on under its new conditions; those of patterns that
-        are gone or built otherwise are dropped. Rows that still wait for the watermark are tried on the new patterns.
-        """
-        names = [pattern.name for pattern in patterns]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            msg = "patterns share a name"
-            raise InvalidStep(msg, code="STEP-100", step=self._node.id, found=", ".join(doubled), hint="rename one")
-        programs = [Program(pattern, self._rows, step=self._node.id) for pattern in patterns]
-        is_kept = TIMED_OUT in self._node.outputs
-        self._sought = [
-            Sought(
-                program,
-                key_matcher(program, self._rows, step=self._node.id, keeps_expired=is_kept),
-                program.conditions.examine,
-            )
-            for program in programs
-        ]
+        program = Program(node.operation.pattern, self._rows, step=node.id)
+        matcher = key_matcher(program, self._rows, step=node.id, keeps_expired=TIMED_OUT in node.outputs)
+        self._sought = [Sought(program, matcher, program.conditions.examine)]
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""

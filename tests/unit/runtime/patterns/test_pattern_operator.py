@@ -1,6 +1,5 @@
 """Patterns in jobs: order of rows, epochs, parallelism, side outputs, state that shrinks, and patterns that are replaced."""
 
-import dataclasses
 from collections import Counter
 from decimal import Decimal
 
@@ -156,27 +155,6 @@ def test_state_shrinks_to_nothing():
     assert direct.run(watermark=3000) == ["pattern: a1 b", "pattern: a2 b"]
     assert direct.due.event == NEVER
     assert not direct.store
-
-
-def test_replaced_patterns():
-    direct = Direct(AB)
-    direct.run([("a1", 1000), ("c1", 3000), ("b1", 4000), ("a2", 5000), ("c2", 6000)], 0)
-    assert direct.run(watermark=1000) == []
-    other = begin("a").where(starts("a")).followed_by("b").where(starts("c")).spec
-    direct.operator.replace([other])
-    assert direct.run(watermark=3000) == ["pattern: a1 c1"], "the same stages: `a1` goes on under the new condition"
-    second = dataclasses.replace(begin("b").where(starts("b")).next("a").where(starts("a")).spec, name="second")
-    direct.operator.replace([other, second])
-    assert direct.run(watermark=5000) == ["second: b1 a2"]
-    direct.operator.replace([second])
-    assert direct.run(watermark=MAX_TIME) == [], "the partial match `a2` went with its pattern"
-    assert not direct.store
-
-
-def test_patterns_of_one_step_have_names_of_their_own():
-    with pytest.raises(InvalidStep) as caught:
-        Direct(AB).operator.replace([AB.spec, AB.spec])
-    assert caught.value.code == "STEP-100"
 
 
 def layouts():
