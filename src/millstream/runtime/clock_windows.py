@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import MAIN, Window
+from millstream.graph.step import Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.aggregates import accumulators_of
-from millstream.runtime.batch import TIME, from_table
+from millstream.runtime.batch import TIME
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import BEFORE
@@ -21,9 +21,8 @@ from millstream.runtime.pages import Due, PageId
 from millstream.runtime.shares import shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.window_grid import Times, grid_of
+from millstream.runtime.window_results import WindowResults
 from millstream.runtime.windows import window_columns
-
-_EMIT_ROWS = 131_072
 
 
 class ClockWindowOperator:
@@ -34,6 +33,7 @@ class ClockWindowOperator:
         self._node, self._grid = node, grid_of(node.operation.window)
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
+        self._results = WindowResults(node, self._accumulators)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
@@ -79,13 +79,6 @@ class ClockWindowOperator:
         over = state.filter(pa.array(is_over))
         over = over.take(pa.array(np.argsort(np.asarray(over.column(BIN).combine_chunks()), kind="stable")))
         starts = np.asarray(over.column(BIN).combine_chunks())
-        bounds = [pa.array(at * 1000).cast(pa.timestamp("us", tz="UTC")) for at in (starts, self._ends(over))]
-        schema = self._node.outputs[MAIN].arrow
-        columns = [over.column(key) for key in self._node.keys] + bounds + self._accumulators.results(over)
-        rows = pa.table(columns, names=schema.names).cast(schema)
-        turn.hands.count(self._node.id).rows_out += rows.num_rows
-        if TIME in over.schema.names:
-            rows = rows.append_column(TIME, over.column(TIME))
-        for start in range(0, rows.num_rows, _EMIT_ROWS):
-            turn.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), BEFORE)
+        times = over.column(TIME) if TIME in over.schema.names else None
+        self._results.emit(over, starts, self._ends(over), times, turn, BEFORE)
         return state.filter(pa.array(~is_over))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.graph.step import LATE, MAIN, Window
+from millstream.graph.step import LATE, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.runtime.accumulate import Accumulators
@@ -28,9 +28,9 @@ from millstream.runtime.shares import Share, shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Times
+from millstream.runtime.window_results import WindowResults
 
 _START, _END, _SESSION = HIDDEN + "start", HIDDEN + "end", HIDDEN + "session"
-_EMIT_ROWS = 131_072
 _IN_ORDER = frozenset({"first", "last"})
 """Aggregates that depend on the order in which rows come, which sorting loses."""
 
@@ -65,6 +65,7 @@ class SessionAggregateOperator:
         self._node, self._gap, self._lateness = node, node.operation.window.gap, node.operation.lateness
         self._accumulators = accumulators_of(node)
         self._stored = session_columns(node, self._accumulators)
+        self._results = WindowResults(node, self._accumulators)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
@@ -155,15 +156,7 @@ class SessionAggregateOperator:
             return
         sessions = sessions.take(pa.array(np.argsort(_column(sessions, _END), kind="stable")))
         ends = _column(sessions, _END)
-        schema = self._node.outputs[MAIN].arrow
-        bounds = [pa.array(at * 1000).cast(pa.timestamp("us", tz="UTC")) for at in (_column(sessions, _START), ends)]
-        columns = [sessions.column(key) for key in self._node.keys] + bounds + self._accumulators.results(sessions)
-        table = pa.table(columns, names=schema.names).cast(schema)
-        turn.hands.count(self._node.id).rows_out += table.num_rows
-        done = 0
-        for batch in table.combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
-            turn.emit(MAIN, Batch(batch, pa.array(ends[done : done + batch.num_rows] - 1)), phase)
-            done += batch.num_rows
+        self._results.emit(sessions, _column(sessions, _START), ends, pa.chunked_array([ends - 1]), turn, phase)
 
 
 def sessions_of(

@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import MAIN, Window
+from millstream.graph.step import Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
 from millstream.runtime.accumulate import Accumulators
 from millstream.runtime.aggregates import accumulators_of
-from millstream.runtime.batch import Batch
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
 from millstream.runtime.exchange import AFTER, BEFORE
@@ -26,9 +25,9 @@ from millstream.runtime.shares import Share, shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Grid, Times, grid_of
+from millstream.runtime.window_results import WindowResults
 
 _START, _MARK = HIDDEN + "start", HIDDEN + "mark"
-_EMIT_ROWS = 131_072
 
 
 def window_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
@@ -46,6 +45,7 @@ class WindowAggregateOperator:
         self._grid = grid_of(node.operation.window)
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
+        self._results = WindowResults(node, self._accumulators)
         self._by = [*node.keys, BIN]
         self._paging = Paging(key_groups, page_bytes)
 
@@ -109,15 +109,7 @@ class WindowAggregateOperator:
         merged = merged.take(pa.array(np.argsort(starts, kind="stable")))
         starts = np.sort(starts, kind="stable")
         ends = self._grid.all_later(starts, self._grid.span)
-        schema = self._node.outputs[MAIN].arrow
-        bounds = [pa.array(times * 1000).cast(pa.timestamp("us", tz="UTC")) for times in (starts, ends)]
-        columns = [merged.column(key) for key in self._node.keys] + bounds + self._accumulators.results(merged)
-        table = pa.table(columns, names=schema.names).cast(schema)
-        turn.hands.count(self._node.id).rows_out += table.num_rows
-        done = 0
-        for batch in table.combine_chunks().to_batches(max_chunksize=_EMIT_ROWS):
-            turn.emit(MAIN, Batch(batch, pa.array(ends[done : done + batch.num_rows] - 1)), phase)
-            done += batch.num_rows
+        self._results.emit(merged, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:
         """The last instant of a row's next window, or the time to forget the row."""
