@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from examples.nexmark.queries.events import Events
 
 import millstream as ms
 
-_END_OF_INPUT = 2**53
 _SLIDE = ms.tumbling("2s")
 _TEN_SECONDS = ms.tumbling("10s")
 
@@ -56,30 +52,8 @@ def q11(events: Events) -> ms.DataStream:
     return counts.select("bidder", "bid_count", starttime="window_start", endtime="window_end")
 
 
-class ClockWindows(ms.ProcessFunction):
-    """Counts per ten seconds of the clock; what is still open when the input ends is given then."""
-
-    size = 10_000
-    counts: ms.MapState[int, int] = ms.MapState(int, int)
-
-    def process(self, row: Mapping[str, Any], ctx: ms.Context) -> None:
-        start = ctx.now - ctx.now % self.size
-        count = self.counts.get(start)
-        if count is None:
-            ctx.processing_timer(start + self.size)
-            ctx.event_timer(_END_OF_INPUT)
-        self.counts.put(start, (count or 0) + 1)
-
-    def on_timer(self, timestamp: int, ctx: ms.Context) -> Iterator[dict[str, Any]]:
-        for start, count in list(self.counts.items()):
-            window = ms.TimeWindow(start, start + self.size)
-            if window.end <= timestamp:
-                self.counts.remove(start)
-                times = {"starttime": window.start_time, "endtime": window.end_time}
-                yield {"bidder": ctx.key[0], "bid_count": count, **times}
-
-
 def q12(events: Events) -> ms.DataStream:
     """The bids of each bidder in each ten seconds of the clock."""
-    schema = "bidder long, bid_count long, starttime timestamp, endtime timestamp"
-    return events.bids("bidder").key_by("bidder").process(ClockWindows, schema=schema, id="clock-windows")
+    windows = events.bids("bidder").key_by("bidder").window(ms.tumbling("10s", time="processing"))
+    counts = windows.aggregate(bid_count=ms.count(), id="clock-windows")
+    return counts.select("bidder", "bid_count", starttime="window_start", endtime="window_end")
