@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from millstream.plan.deployment import DeploymentPlan
+from millstream.spark.jvm import end_with_python, java_options, jvm_log, output_to
 
 _STATE = "spark.sql.streaming.stateStore."
 QUERY_CONFS: dict[str, str] = {
@@ -25,6 +22,9 @@ QUERY_CONFS: dict[str, str] = {
     # Counting rows makes every write read first.
     _STATE + "rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    # Level 0 and the levels above share their workers only when Spark starts them with the same settings, and it shortens
+    # the tracebacks of one of the two alone.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -63,39 +63,16 @@ def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSes
 def _started(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
     # The callback bridge logs every error that passes through it; we raise them ourselves.
     logging.getLogger("py4j").setLevel(logging.DEBUG if debug else logging.CRITICAL)
-    java_options = ["-Xss16m"]  # a long error message in a callback overflows the default stack
-    if not debug:
-        java_options.append(f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}")
     confs = {
         **_CONTEXT_CONFS,
         "spark.driver.memory": f"{deployment.memory.driver_mb}m",
-        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.extraJavaOptions": " ".join(java_options(quiet=not debug)),
         **dict(deployment.confs),
     }
-    with _jvm_output(None if debug else jvm_log()):
-        return _build(deployment, confs)
-
-
-def jvm_log() -> Path:
-    """Where the JVM's own output goes, so that the user's terminal shows only ours."""
-    return Path(tempfile.gettempdir()) / f"millstream-spark-{os.getpid()}.log"
-
-
-@contextlib.contextmanager
-def _jvm_output(log: Path | None) -> Iterator[None]:
-    """While the JVM starts, standard error leads to a file; the JVM inherits it and its Python workers too."""
-    if log is None:
-        yield
-        return
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+    with output_to(None if debug else jvm_log()):
+        session = _build(deployment, confs)
+    end_with_python(session)
+    return session
 
 
 def _build(deployment: DeploymentPlan, confs: dict[str, str]) -> SparkSession:
