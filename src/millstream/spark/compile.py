@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.plan.deployment import DeploymentPlan
-from millstream.spark.level import CELL_SCHEMA, Shipped, SourceLevel, Subtask
+from millstream.spark.level import CELL_SCHEMA, Shipped, Subtask
 from millstream.spark.shipping import ship_by_value
 from millstream.spark.slots import slot_labels
-from millstream.spark.source import FORMAT, PLANNER, MillstreamSource
+from millstream.spark.source import FORMAT, PLANNER, source_of
 
 EpochBody = Callable[[DataFrame, int], None]
 
@@ -35,14 +35,13 @@ def start_query(
 
 def compile_levels(session: SparkSession, deployment: DeploymentPlan, *, planner: str) -> DataFrame:
     """The levels of a plan as one stream: D keyed levels give D shuffles, whatever the shape of the graph."""
-    session.dataSource.register(MillstreamSource)
     ship_by_value(deployment)
     shipped = Shipped(deployment, slot_labels(deployment.plan.parallelism))
 
-    # One row per level-0 task of the epoch.
-    stream = session.readStream.format(FORMAT).option(PLANNER, planner).load()
+    session.dataSource.register(source_of(shipped))
+
     # Level 0: read splits, run chains, pack rows by subtask or stage them for a sink.
-    stream = stream.mapInArrow(SourceLevel(shipped), CELL_SCHEMA)
+    stream = session.readStream.format(FORMAT).option(PLANNER, planner).load()
     # Each keyed level: one shuffle by slot, one call per subtask and epoch.
     for level in range(1, deployment.plan.depth + 1):
         stream = stream.groupBy("slot").transformWithState(Subtask(shipped, level), CELL_SCHEMA, "Update", "None")

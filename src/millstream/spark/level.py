@@ -1,11 +1,11 @@
-"""What runs in the workers: the bodies of `mapInArrow` (level 0) and `transformWithState` (levels above)."""
+"""What runs in the workers: the bodies of the source (level 0) and of `transformWithState` (levels above)."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +61,14 @@ def _calm_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-class SourceLevel:
-    """The body of level 0: one row in is one task, cells come out."""
-
-    def __init__(self, shipped: Shipped) -> None:
-        self._shipped = shipped
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the tasks of a partition."""
-        with carried():
-            program = self._shipped.program(0)
-            for batch in batches:
-                for encoded in batch.column(0).to_pylist():
-                    task = msgspec.msgpack.decode(encoded, type=TaskInput)
-                    for cell in run_source_task(program, task):
-                        yield self._row(cell)
-
-    def _row(self, cell: Cell) -> pa.RecordBatch:
-        values = (self._shipped.labels[cell.slot], cell.level, cell.head, cell.body)
-        return pa.RecordBatch.from_arrays(
-            [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)],
-            schema=_CELL_ARROW,
-        )
+def run_level_0(shipped: Shipped, encoded: bytes) -> Iterator[pa.RecordBatch]:
+    """The body of a task of the source: its cells, one by one."""
+    with carried():
+        task = msgspec.msgpack.decode(encoded, type=TaskInput)
+        for cell in run_source_task(shipped.program(0), task):
+            values = (shipped.labels[cell.slot], cell.level, cell.head, cell.body)
+            columns = [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=_CELL_ARROW)
 
 
 class Subtask(StatefulProcessor):

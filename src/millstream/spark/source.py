@@ -1,4 +1,8 @@
-"""The streaming source of every query: one row per level-0 task. A thin client of the planner in the driver process."""
+"""The streaming source of every query: level 0 of its plan.
+
+What to read is the planner's to say, in the driver process; reading it and running level 0 happens in the tasks of the
+source, so that a task needs one Python worker and not two.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from millstream.spark.level import CELL_SCHEMA, Shipped, run_level_0
+
 FORMAT = "millstream"
 PLANNER = "planner"
 """Option: path of the planner's socket."""
-SCHEMA = "task binary"
-_ARROW = pa.schema([("task", pa.binary())])
 
 
 class TaskPartition(InputPartition):
@@ -26,10 +30,10 @@ class TaskPartition(InputPartition):
 
 
 class SplitStream(DataSourceStreamReader):
-    """Lives in one process beside the driver; every decision is the planner's."""
+    """Plans in one process beside the driver, where every decision is the planner's; reads in the workers."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, shipped: Shipped) -> None:
+        self._path, self._shipped = path, shipped
         self._wire: Any = None
 
     def _ask(self, request: dict[str, Any]) -> Any:
@@ -60,13 +64,15 @@ class SplitStream(DataSourceStreamReader):
         return [TaskPartition(bytes.fromhex(task)) for task in self._ask({"op": "tasks", "start": start, "end": end})]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The task itself: its splits are read one stage later, inside the fused chain."""
+        """Run the task: read its splits, and give out the cells its rows become."""
         assert isinstance(partition, TaskPartition)
-        yield pa.RecordBatch.from_arrays([pa.array([partition.task], pa.binary())], schema=_ARROW)
+        return run_level_0(self._shipped, partition.task)
 
 
 class MillstreamSource(DataSource):
-    """Registered as `millstream`."""
+    """Registered as `millstream`, for one plan: see `source_of`."""
+
+    shipped: Shipped
 
     @classmethod
     def name(cls) -> str:
@@ -74,9 +80,14 @@ class MillstreamSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """One encoded task per row."""
-        return SCHEMA
+        """One cell per row."""
+        return CELL_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Open the stream."""
-        return SplitStream(self.options[PLANNER])
+        return SplitStream(self.options[PLANNER], self.shipped)
+
+
+def source_of(shipped: Shipped) -> type[MillstreamSource]:
+    """The source of one plan. A class made here travels by value, and the plan with it."""
+    return type("PlannedSource", (MillstreamSource,), {"shipped": shipped})
