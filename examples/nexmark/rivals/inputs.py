@@ -11,18 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from examples.nexmark.data import KINDS, dataset
+from examples.nexmark.rivals.setting import FEW_EVENTS, TINY
 
 _FIRST_MTIME = 1_700_000_000
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
-_FEW_EVENTS = 2000
-TINY = "tiny"
-"""The folder of a few events, by which an engine gets ready."""
 
 
 def prepared(root: Path, events: int, file_events: int) -> dict[str, Path]:
     """A folder of files for each kind, and beside it the row that ends its time."""
     folders = dataset(root, events, events_per_file=file_events)
-    dataset(root / TINY, _FEW_EVENTS)
+    dataset(root / TINY, FEW_EVENTS)
     for kind, folder in folders.items():
         for number, path in enumerate(sorted(folder.glob("part-*.parquet"))):
             # Some engines read files by name, others by the time they were changed.

@@ -16,6 +16,13 @@ from millstream.runtime.result import EpochSummary
 
 def run(setting: Setting) -> Answer:
     """Run a query until its input ends; time counts from the first epoch to the end of the last."""
+    _ran(setting.ready)
+    times = _ran(setting)
+    return Answer(began=times[0][0], ended=times[-1][1])
+
+
+def _ran(setting: Setting) -> list[tuple[float, float]]:
+    """When each epoch began and ended."""
     job = ALL[setting.query].job(
         setting.events,
         setting.output,
@@ -31,7 +38,7 @@ def run(setting: Setting) -> Answer:
 
     deployment = job.compile(Deployment(master=MASTER, checkpoint=str(setting.checkpoint))).deployment
     run_on_spark(deployment, listener=note)
-    return Answer(began=times[0][0], ended=times[-1][1])
+    return times
 
 
 def result(setting: Setting) -> pa.Table:

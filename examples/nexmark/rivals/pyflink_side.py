@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.nexmark.rivals.pyflink_queries import KINDS, QUERIES, FlinkQuery
-from examples.nexmark.rivals.setting import PARALLELISM, Answer, Setting
+from examples.nexmark.rivals.setting import PARALLELISM, TINY, Answer, Setting
 
 _CONFS = {
     "parallelism.default": str(PARALLELISM),
@@ -28,7 +28,7 @@ def run(setting: Setting) -> Answer:
     query = QUERIES[setting.query]
     root = Path(setting.data)
     timed_input = root / "halves" if query.is_timed else root
-    start_up = [_timed(setting, query, root / "tiny")[2] for _ in range(2)][-1]
+    start_up = [_timed(setting, query, root / TINY)[2] for _ in range(2)][-1]
     began, ended, seconds = _timed(setting, query, timed_input)
     found = _found(setting, query, timed_input)
     notes = [("rows of equal time in another order", query.tied), ("state on the heap", query.on_heap)]

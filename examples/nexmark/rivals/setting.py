@@ -9,6 +9,9 @@ from typing import Any
 
 MASTER = "local[2]"
 PARALLELISM = 2
+FEW_EVENTS = 2000
+TINY = "tiny"
+"""The folder of a few events."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,12 @@ class Setting:
     def kind(self, kind: str) -> Path:
         """The folder of a kind."""
         return Path(self.data) / kind
+
+    @property
+    def ready(self) -> Setting:
+        """The same query over a few events, by which a process gets ready: code is compiled, and workers run."""
+        data, work = Path(self.data) / TINY, Path(self.work) / "ready"
+        return dataclasses.replace(self, events=FEW_EVENTS, data=str(data), work=str(work))
 
     @property
     def checkpoint(self) -> Path:

@@ -16,7 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 def run(setting: Setting) -> Answer:
     """Run a query until its files are read; time counts from the first batch to the end of the last."""
-    spark, query = session(), QUERIES[setting.query]
+    spark = session()
+    _ran(spark, setting.ready)
+    times = _ran(spark, setting)
+    spark.stop()
+    return Answer(began=times[0][0], ended=times[-1][1])
+
+
+def _ran(spark: SparkSession, setting: Setting) -> list[tuple[float, float]]:
+    """When each batch began and ended."""
+    query = QUERIES[setting.query]
     result = query.build(lambda kind: _stream(spark, setting, kind, with_end=query.is_timed))
     times: list[tuple[float, float]] = []
 
@@ -27,8 +36,7 @@ def run(setting: Setting) -> Answer:
 
     writer = result.writeStream.outputMode(query.mode).option("checkpointLocation", str(setting.checkpoint))
     writer.trigger(availableNow=True).foreachBatch(write).start().awaitTermination()
-    spark.stop()
-    return Answer(began=times[0][0], ended=times[-1][1])
+    return times
 
 
 def _stream(spark: SparkSession, setting: Setting, kind: str, *, with_end: bool) -> DataFrame:
