@@ -47,8 +47,8 @@ class Comparison:
 
 
 def epoch_events_for(events: int) -> int:
-    """Half a million; less for short runs, so that they have several epochs too."""
-    return min(500_000, max(100, events // 4))
+    """A million; less for short runs, so that they have several epochs too."""
+    return min(1_000_000, max(100, events // 5))
 
 
 class Results:
