@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 
 from millstream.plan.deployment import DeploymentPlan
 from millstream.spark.jvm import end_with_python, java_options, jvm_log, output_to
+from millstream.spark.local_files import FILE_MANAGER, use_local_files
 
 _STATE = "spark.sql.streaming.stateStore."
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 QUERY_CONFS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Chosen for good by the first epoch of a checkpoint: transformWithState needs RocksDB, and format 2 names state files
@@ -54,10 +56,17 @@ def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSes
         "spark.sql.shuffle.partitions": str(deployment.plan.parallelism),
         "spark.sql.streaming.minBatchesToRetain": str(max(2, deployment.epochs.retained)),
     }
+    if _is_local(deployment):
+        confs[_FILE_MANAGER] = FILE_MANAGER
     runtime_confs = {name: value for name, value in deployment.confs if name.startswith("spark.sql.")}
     for name, value in {**confs, **runtime_confs}.items():
         session.conf.set(name, value)
     return session
+
+
+def _is_local(deployment: DeploymentPlan) -> bool:
+    """Whether all of Spark runs in one JVM of this machine."""
+    return deployment.master.startswith("local[") or deployment.master == "local"
 
 
 def _started(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
@@ -72,6 +81,8 @@ def _started(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
     with output_to(None if debug else jvm_log()):
         session = _build(deployment, confs)
     end_with_python(session)
+    if _is_local(deployment):
+        use_local_files(session)
     return session
 
 
