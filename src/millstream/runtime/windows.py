@@ -24,10 +24,11 @@ from millstream.runtime.pages import Due
 from millstream.runtime.shares import Share, shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
-from millstream.runtime.window_grid import Grid, Times, grid_of
+from millstream.runtime.window_grid import Times, grid_of
 from millstream.runtime.window_results import WindowResults
+from millstream.runtime.window_sums import START, WindowSums
 
-_START, _MARK = HIDDEN + "start", HIDDEN + "mark"
+_MARK = HIDDEN + "mark"
 
 
 def window_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
@@ -47,6 +48,7 @@ class WindowAggregateOperator:
         self._stored = window_columns(node, self._accumulators)
         self._results = WindowResults(node, self._accumulators)
         self._by = [*node.keys, BIN]
+        self._sums = WindowSums(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
@@ -83,16 +85,16 @@ class WindowAggregateOperator:
 
     def _fire(self, state: pa.Table, turn: Turn, phase: int, after: int, until: int) -> None:
         """Emit the windows whose last instant lies in (after, until]."""
-        self._emit(_windows(state, self._grid, after, until), turn, phase)
+        self._emit(self._sums.windows(state, after, until), turn, phase)
 
     def _fire_again(self, merged: pa.Table, came: pa.Table, turn: Turn, watermark: int, phase: int) -> None:
         """Emit anew the windows behind the watermark that the rows which came belong to."""
         oldest = watermark - self._operation.lateness
-        touched = _windows(came, self._grid, oldest, watermark).select([*self._node.keys, _START])
+        touched = self._sums.windows(came, oldest, watermark).select([*self._node.keys, START])
         if touched.num_rows == 0:
             return
-        fired = _windows(merged, self._grid, oldest, watermark)
-        keys = [*self._node.keys, _START]
+        fired = self._sums.windows(merged, oldest, watermark)
+        keys = [*self._node.keys, START]
         marked = pa.concat_tables([_marked(fired, 0), _marked(touched, 1)], promote_options="default")
         order, runs = group_by_key(marked, tuple(keys))
         marks = np.asarray(marked.column(_MARK).combine_chunks())[order]
@@ -104,12 +106,11 @@ class WindowAggregateOperator:
     def _emit(self, windows: pa.Table, turn: Turn, phase: int) -> None:
         if windows.num_rows == 0:
             return
-        merged = self._accumulators.merge(windows, [*self._node.keys, _START])
-        starts = np.asarray(merged.column(_START).combine_chunks())
-        merged = merged.take(pa.array(np.argsort(starts, kind="stable")))
+        starts = np.asarray(windows.column(START).combine_chunks())
+        windows = windows.take(pa.array(np.argsort(starts, kind="stable")))
         starts = np.sort(starts, kind="stable")
         ends = self._grid.all_later(starts, self._grid.span)
-        self._results.emit(merged, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
+        self._results.emit(windows, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:
         """The last instant of a row's next window, or the time to forget the row."""
@@ -120,20 +121,3 @@ class WindowAggregateOperator:
 
 def _marked(table: pa.Table, mark: int) -> pa.Table:
     return table.append_column(_MARK, pa.array(np.full(table.num_rows, mark, np.int64)))
-
-
-def _windows(state: pa.Table, grid: Grid, after: int, until: int) -> pa.Table:
-    """State rows, once for each window they belong to whose last instant lies in (after, until]."""
-    bins = np.asarray(state.column(BIN).combine_chunks())
-    pieces = []
-    for number in range(grid.span):
-        starts = grid.all_later(bins, -number)
-        last = grid.all_later(starts, grid.span) - 1
-        places = np.flatnonzero((last > after) & (last <= until))
-        if len(places):
-            piece = state.take(pa.array(places)).drop_columns([BIN])
-            pieces.append(piece.append_column(_START, pa.array(starts[places])))
-    if pieces:
-        # Oldest bins first, so that `first` and `last` see a window's bins in the order of time.
-        return pa.concat_tables(pieces)
-    return state.slice(0, 0).drop_columns([BIN]).append_column(_START, pa.array([], pa.int64()))
