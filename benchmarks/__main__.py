@@ -25,6 +25,7 @@ COMPARISONS = (
     "filter_files",
     "empty_epoch",
     "growth",
+    "sliding",
     "savepoint",
     "guarantees",
     "recovery",

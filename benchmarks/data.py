@@ -1,4 +1,4 @@
-"""Input of the comparisons: parquet files of (k long, x double), the same for both sides, made once per work folder."""
+"""Input of the comparisons: parquet files of (k long, x double), some with a time; made once, the same for both sides."""
 
 from __future__ import annotations
 
@@ -29,11 +29,18 @@ class Shape:
     """Whether x depends on the key alone, so that running sums do not depend on the order of rows."""
     loaded: bool = False
     """Whether the first epochs bring every key once."""
+    seconds: int = 0
+    """How much event time an epoch covers, evenly and in order; without any, rows have no time."""
 
     @property
     def name(self) -> str:
         kind = "loaded" if self.loaded else "constant" if self.constant else "random"
-        return f"{kind}-{self.epoch_rows}x{self.epochs}-{self.keys}k-{self.files_per_epoch}f"
+        timed = f"-{self.seconds}s" if self.seconds else ""
+        return f"{kind}-{self.epoch_rows}x{self.epochs}-{self.keys}k-{self.files_per_epoch}f{timed}"
+
+    @property
+    def schema(self) -> str:
+        return f"{SCHEMA}, at timestamp" if self.seconds else SCHEMA
 
 
 def generated(root: Path, shape: Shape) -> Path:
@@ -60,4 +67,9 @@ def _table(shape: Shape, random: np.random.Generator, number: int) -> pa.Table:
         keys = np.arange(number * rows, (number + 1) * rows, dtype=np.int64) % shape.keys
     # Quarters add up exactly, so sums are equal whatever the order of addition.
     values = keys % 97 if shape.constant else random.integers(0, 4000, rows)
-    return pa.table({"k": keys, "x": values / 4})
+    table = pa.table({"k": keys, "x": values / 4})
+    if not shape.seconds:
+        return table
+    numbers = np.arange(number * rows, (number + 1) * rows)
+    at = _FIRST_MTIME * 1000 + numbers * shape.seconds * 1000 // shape.epoch_rows
+    return table.append_column("at", pa.array(at, pa.timestamp("ms", "UTC")))

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import millstream as ms
-from benchmarks.data import SCHEMA, Shape, generated
+from benchmarks.data import Shape, generated
 from benchmarks.measure import Epoch, Setting
 from millstream.plan.deployment import Deployment
 
@@ -18,7 +18,7 @@ _ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 def job_over(setting: Setting, shape: Shape) -> tuple[ms.Job, ms.DataStream]:
     """A job that reads the files of a shape, one epoch's worth at a time."""
     job = ms.Job("bench", rows_per_epoch=shape.epoch_rows)
-    return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=SCHEMA)
+    return job, job.source("rows", ms.files(generated(setting.data, shape)), schema=shape.schema)
 
 
 def epochs_of(job: ms.Job, setting: Setting, *, engine: str = "spark", **options: Any) -> list[Epoch]:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from benchmarks.data import SCHEMA, Shape, generated
+from benchmarks.data import Shape, generated
 from benchmarks.measure import Epoch, Setting
 
 _STATE = "spark.sql.streaming.stateStore."
@@ -40,7 +40,7 @@ def session() -> SparkSession:
 
 def rows_of(spark: SparkSession, setting: Setting, shape: Shape) -> DataFrame:
     """The files of a shape as a stream, one epoch's worth in each batch."""
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", shape.files_per_epoch)
+    reader = spark.readStream.schema(shape.schema).option("maxFilesPerTrigger", shape.files_per_epoch)
     return reader.parquet(str(generated(setting.data, shape)))
 
 
