@@ -19,10 +19,12 @@ import pyarrow as pa
 from millstream.checkpoint.manifest import EpochManifest, decode_manifest
 from millstream.checkpoint.savepoint import RECORD, Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
+from millstream.graph.rank import Deduplicate, TopN
 from millstream.model.schema import HIDDEN
 from millstream.runtime.checkpoint_view import open_view
 from millstream.runtime.pages import PageStore, entry_count
-from millstream.runtime.savepoint.view import SavepointState, StepState, StoreState, state_table
+from millstream.runtime.savepoint.view import LiveRows, SavepointState, StepState, StoreState, state_table
+from millstream.runtime.segments import index_uid
 from millstream.runtime.state_layout import StateLayout
 
 _PART = re.compile(re.escape(HIDDEN) + r"part(\d+)_(\d+)")
@@ -101,8 +103,13 @@ class StoredState:
         return self.layouts[uid]
 
     def step(self, step: str) -> StepState:
-        """The stored pages of a step."""
+        """The stored pages of a step; of a ranking, those with the rows that count."""
         layout = self.layout(step)
+        if _is_ranking(layout) and index_uid(layout.uid) in self.layouts:
+            return LiveRows(self._pages(layout), self._pages(self.layouts[index_uid(layout.uid)]))
+        return self._pages(layout)
+
+    def _pages(self, layout: StateLayout) -> StepState:
         if self.savepoint is not None and self.files is None:
             return SavepointState(self.where, self.savepoint, layout.uid)
         assert self.files is not None, "state lies in a savepoint or in the files of an engine"
@@ -111,7 +118,7 @@ class StoredState:
     def entries(self, step: str) -> int:
         """How many keys (stored rows of a columnar step) are stored."""
         layout = self.layout(step)
-        if self.savepoint is not None and self.files is None:
+        if self.savepoint is not None and self.files is None and not _is_ranking(layout):
             return self.savepoint.entries(layout.uid)
         if layout.form == "columns":
             return int(state_table(self.step(step)).num_rows)
@@ -154,6 +161,10 @@ def readable(table: pa.Table, layout: StateLayout) -> pa.Table:
         for name, part in zip(table.column_names, parts, strict=True)
     ]
     return table.rename_columns(shown) if len(set(shown)) == len(shown) else table
+
+
+def _is_ranking(layout: StateLayout) -> bool:
+    return layout.operation in (TopN.kind, Deduplicate.kind)
 
 
 def _of_savepoint(root: Path, epoch: int | None) -> StoredState:

@@ -105,3 +105,15 @@ def test_savepoints_of_both_kinds(cli, checkpoint):
         where = checkpoint / "savepoints" / f"savepoint-{name}"
         assert ms.read_state(where, "sums").equals(ms.read_state(checkpoint, "sums"))
         assert "CKPT-017" in cli("state", "ls", where, "--epoch", "0").stderr
+
+
+def test_a_ranking_shows_the_rows_that_count(tmp_path):
+    """A row that was replaced lies marked in its segment until that is merged with others."""
+    rows = [{"k": key, "n": n} for n, keys in enumerate((range(3000), range(20), range(10))) for key in keys]
+    job = ms.Job("ranks", rows_per_epoch=3000, parallelism=1, max_parallelism=1)
+    keyed = job.source("in", ms.memory(rows), schema="k long, n long").key_by("k")
+    keyed.top_n(1, by="n desc", id="best").sink("out", ms.collect("ranks"))
+    job.run(local=True, checkpoint=tmp_path)
+    epochs = [ms.read_state(tmp_path, "best:best", epoch=epoch) for epoch in (0, 1)]
+    assert [table.num_rows for table in epochs] == [3000, 3000]
+    assert sorted(epochs[1].column("n").to_pylist()) == [0] * 2980 + [1] * 10 + [2] * 10

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.checkpoint.page_file import PageReader
 from millstream.checkpoint.savepoint import Savepoint
@@ -22,6 +23,7 @@ from millstream.runtime.python_types import python_type
 from millstream.runtime.savepoint.load import stored_layout
 from millstream.runtime.savepoint.schemas import key_schema
 from millstream.runtime.savepoint.tables import EntryTables, joined
+from millstream.runtime.segment import INDEX
 from millstream.runtime.state_layout import StateLayout
 
 SIDE = "in"
@@ -67,6 +69,21 @@ class StoreState:
                 content = pages.read(place) if groups is None or place.group in groups else None
                 if content is not None:
                     yield content
+
+
+class LiveRows:
+    """A ranking: the index of its rows marks those that were replaced and have not been merged away yet."""
+
+    def __init__(self, rows: StepState, index: StepState) -> None:
+        self.layout, self._rows, self._index = rows.layout, rows, index
+
+    def contents(self, groups: range | None = None) -> Iterator[bytes]:
+        """The pages of these key groups, all by default, without the rows that are marked."""
+        schema = self.layout.column_schema
+        for content, index in zip(self._rows.contents(groups), self._index.contents(groups), strict=True):
+            marked = pa.ipc.read_record_batch(pa.py_buffer(index), INDEX).column("matched")
+            rows = pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+            yield rows.filter(pc.invert(marked)).serialize().to_pybytes()
 
 
 def state_table(state: StepState, *, groups: range | None = None) -> pa.Table:
