@@ -187,7 +187,7 @@ def test_a_failure_stands_in_its_line():
 
 
 def test_short_runs_have_several_epochs():
-    assert [epoch_events_for(events) for events in (20, 20_000, 100_000, 5_000_000)] == [100, 5000, 25_000, 500_000]
+    assert [epoch_events_for(events) for events in (20, 20_000, 100_000, 5_000_000)] == [100, 4000, 20_000, 1_000_000]
 
 
 @pytest.fixture
