@@ -200,6 +200,8 @@ class Run:
     def plan_next(self, last: EpochPlan, *, always_begins: bool = False) -> EpochPlan:
         """Decide the next epoch, as long as this run owns the checkpoint; the first one may have to be, whatever is due."""
         self.lease.check()
+        # What was asked before an epoch is planned counts for it, however short epochs are.
+        self.requests.poll()
         plan = self.planner.first(last) if always_begins and last.epoch < 0 else self.planner.next(last)
         if plan is not last:
             failpoint("planned")
