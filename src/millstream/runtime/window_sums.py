@@ -25,7 +25,7 @@ class WindowSums:
         self._grid, self._accumulators, self._by = grid, accumulators, [*keys, START]
 
     def windows(self, bins: pa.Table, after: int, until: int) -> pa.Table:
-        """A row per key and window whose last instant lies in (after, until], in the order of time within each."""
+        """A row per key and window, of those windows whose last instant lies in (after, until]."""
         blocks = self._blocks(bins, after, until)
         span, covered, pieces = self._grid.span, 0, []
         for power in range(span.bit_length()):
