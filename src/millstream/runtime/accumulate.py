@@ -17,9 +17,9 @@ from millstream.model.schema import HIDDEN, Field
 from millstream.runtime.aggregate_inputs import AggregateInputs
 from millstream.runtime.batch import TIME
 from millstream.runtime.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
+from millstream.runtime.pairwise import LONGEST, Part, largest
 
 INPUT, _PART, _ROW = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row"
-LONGEST = 2**63 - 1
 
 
 class _Part(NamedTuple):
@@ -84,6 +84,11 @@ class Accumulators:
             _Part(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
             for number, (combine, merge) in enumerate(AGGREGATES[kind].parts)
         ]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The columns of partial results, and how each is merged."""
+        return [Part(part.name, part.merge, part.type) for part in self._parts]
 
     @property
     def part_fields(self) -> list[pa.Field]:
@@ -178,10 +183,7 @@ def _roomy(table: pa.Table, summed: list[str]) -> pa.Table:
     """Arrow's sums of integers wrap around; where one might, it is taken over decimals."""
     for name in summed:
         column = table.column(name)
-        if not pa.types.is_integer(column.type):
-            continue
-        bounds = pc.min_max(column).as_py()
-        if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) * table.num_rows > LONGEST:
+        if pa.types.is_integer(column.type) and largest(column) * table.num_rows > LONGEST:
             table = table.set_column(table.schema.get_field_index(name), name, column.cast(pa.decimal128(38, 0)))
     return table
 

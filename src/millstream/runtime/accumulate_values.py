@@ -12,8 +12,9 @@ import pyarrow as pa
 from millstream.graph.aggregate import AGGREGATES, Aggregate, where_name
 from millstream.graph.expression import Expression
 from millstream.model.schema import Field
-from millstream.runtime.accumulate import INPUT, LONGEST, decimal_mean, input_type, overflow
+from millstream.runtime.accumulate import INPUT, decimal_mean, input_type, overflow
 from millstream.runtime.aggregate_inputs import AggregateInputs
+from millstream.runtime.pairwise import LONGEST
 from millstream.runtime.python_types import python_type, set_of, tuple_of
 
 _EXACT = decimal.Context(prec=76)

@@ -44,6 +44,18 @@ class Grid(Protocol):
         """The starts that lie so many bins behind others."""
         ...
 
+    def number(self, time: int) -> int:
+        """Which bin holds an instant, counted without gaps."""
+        ...
+
+    def numbers(self, starts: Times) -> Times:
+        """The numbers of bins, by their starts."""
+        ...
+
+    def numbered(self, numbers: Times) -> Times:
+        """The starts of bins, by their numbers."""
+        ...
+
     def next_ends(self, starts: Times, watermark: int) -> Times:
         """For each bin, the last instant of the first of its windows that the watermark has not passed, else of its last."""
         ...
@@ -71,6 +83,18 @@ class FixedGrid:
         """The starts that lie so many bins behind others."""
         return starts + bins * self._slide
 
+    def number(self, time: int) -> int:
+        """Which bin holds an instant."""
+        return (time - self._offset) // self._slide
+
+    def numbers(self, starts: Times) -> Times:
+        """The numbers of bins, by their starts."""
+        return (starts - self._offset) // self._slide
+
+    def numbered(self, numbers: Times) -> Times:
+        """The starts of bins, by their numbers."""
+        return numbers * self._slide + self._offset
+
     def next_ends(self, starts: Times, watermark: int) -> Times:
         """For each bin, the last instant of its first window that is open, else of its last."""
         first, last = starts + self._slide - 1, starts + self.span * self._slide - 1
@@ -92,17 +116,17 @@ class CalendarGrid:
 
     def start_of(self, time: int) -> int:
         """The start of the bin that holds an instant."""
-        return self._start(self._number(time))
+        return self._start(self.number(time))
 
     def later(self, start: int, bins: int) -> int:
         """The start that lies so many bins behind another one."""
-        return self._start(self._number(start) + bins)
+        return self._start(self.number(start) + bins)
 
     def starts_of(self, times: Times) -> Times:
         """The start of each time's bin."""
         if len(times) == 0:
             return times
-        first, last = self._number(int(times.min())), self._number(int(times.max()))
+        first, last = self.number(int(times.min())), self.number(int(times.max()))
         starts = np.array([self._start(number) for number in range(first, last + 1)], np.int64)
         return starts[np.searchsorted(starts, times, side="right") - 1]
 
@@ -111,6 +135,25 @@ class CalendarGrid:
         known, places = np.unique(starts, return_inverse=True)
         return np.array([self.later(start, bins) for start in known.tolist()], np.int64)[places]
 
+    def number(self, time: int) -> int:
+        """Which bin holds an instant: a guess by local time, set right where clocks were changed."""
+        number = (time + self._utc_offset(time, dt.UTC) - self._offset) // self._slide
+        while self._start(number) > time:
+            number -= 1
+        while self._start(number + 1) <= time:
+            number += 1
+        return number
+
+    def numbers(self, starts: Times) -> Times:
+        """The numbers of bins, by their starts."""
+        known, places = np.unique(starts, return_inverse=True)
+        return np.array([self.number(start) for start in known.tolist()], np.int64)[places]
+
+    def numbered(self, numbers: Times) -> Times:
+        """The starts of bins, by their numbers."""
+        known, places = np.unique(numbers, return_inverse=True)
+        return np.array([self._start(number) for number in known.tolist()], np.int64)[places]
+
     def next_ends(self, starts: Times, watermark: int) -> Times:
         """For each bin, the last instant of its first window that is open, else of its last."""
         found = self.all_later(starts, self.span) - 1
@@ -118,15 +161,6 @@ class CalendarGrid:
             end = self.all_later(starts, bins) - 1
             found = np.where(end > watermark, end, found)
         return found
-
-    def _number(self, time: int) -> int:
-        """The number of the bin that holds an instant: a guess by local time, set right where clocks were changed."""
-        number = (time + self._utc_offset(time, dt.UTC) - self._offset) // self._slide
-        while self._start(number) > time:
-            number -= 1
-        while self._start(number + 1) <= time:
-            number += 1
-        return number
 
     def _computed_start(self, number: int) -> int:
         local = number * self._slide + self._offset

@@ -1,0 +1,102 @@
+"""Two columns of partial results merged value by value: the earlier and the later one of each pair, null where one has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+LONGEST = 2**63 - 1
+
+
+class Part(NamedTuple):
+    """A column of partial results, and Arrow's name of the aggregate that merges its values."""
+
+    name: str
+    merge: str
+    type: pa.DataType
+
+
+def _sum(earlier: pa.Array, later: pa.Array) -> pa.Array:
+    both = pc.add(earlier, later)
+    return pc.coalesce(both, earlier, later) if both.null_count else both
+
+
+def _min(earlier: pa.Array, later: pa.Array) -> pa.Array:
+    return pc.min_element_wise(_ordered(earlier), _ordered(later)).view(earlier.type)
+
+
+def _max(earlier: pa.Array, later: pa.Array) -> pa.Array:
+    return pc.max_element_wise(_ordered(earlier), _ordered(later)).view(earlier.type)
+
+
+def _ordered(column: pa.Array) -> pa.Array:
+    """Arrow compares timestamps of a zone only as numbers."""
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _first(earlier: pa.Array, later: pa.Array) -> pa.Array:
+    return pc.coalesce(earlier, later)
+
+
+def _last(earlier: pa.Array, later: pa.Array) -> pa.Array:
+    return pc.coalesce(later, earlier)
+
+
+MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
+    "sum": _sum,
+    "min": _min,
+    "max": _max,
+    "first": _first,
+    "last": _last,
+}
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating)
+_MERGED: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    # A sum of decimals is wider than what is added, each time.
+    "sum": _NUMBERS,
+    "min": (*_NUMBERS, pa.types.is_decimal, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp),
+}
+_MERGED["max"] = _MERGED["min"]
+"""Types that Arrow merges value by value; the first and the last it has of every type."""
+
+
+def are_pairable(parts: Sequence[Part]) -> bool:
+    """Whether Arrow merges all of these columns value by value."""
+    return all(
+        part.merge in MERGES and (part.merge not in _MERGED or any(is_of(part.type) for is_of in _MERGED[part.merge]))
+        for part in parts
+    )
+
+
+def may_overflow(table: pa.Table, parts: Sequence[Part], values: int) -> bool:
+    """Whether a sum of so many values might not fit its integers."""
+    summed = [part.name for part in parts if part.merge == "sum" and pa.types.is_integer(part.type)]
+    return any(largest(table.column(name)) * values > LONGEST for name in summed)
+
+
+def largest(column: pa.ChunkedArray) -> int:
+    """How far the integers of a column are from zero at most."""
+    bounds = pc.min_max(column).as_py()
+    return 0 if bounds["min"] is None else max(-bounds["min"], bounds["max"])
+
+
+class Cells(NamedTuple):
+    """Partial results side by side, some of them missing."""
+
+    is_there: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    columns: list[pa.Array]
+
+    def behind(self, count: int, length: int) -> Cells:
+        """So many cells from a place on."""
+        return Cells(self.is_there[count : count + length], [column.slice(count, length) for column in self.columns])
+
+    def merged(self, later: Cells, parts: Sequence[Part]) -> Cells:
+        """Each cell with the one that stands at its place among the later ones."""
+        columns = [
+            MERGES[part.merge](mine, theirs)
+            for part, mine, theirs in zip(parts, self.columns, later.columns, strict=True)
+        ]
+        return Cells(self.is_there | later.is_there, columns)
