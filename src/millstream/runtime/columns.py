@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
+from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash, stable_order
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
 
 Dues = Callable[[pa.Table], npt.NDArray[np.int64]]
 """Gives the event time, or the time of the clock, at which each stored row next needs attention."""
+
+
+class _Places(NamedTuple):
+    """Where rows live: pages are counted through all key groups, so that few bits are sorted."""
+
+    hashes: Hashes
+    pages: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    """The number of each key group's first page, and behind them the number of all pages."""
+
+    def page(self, number: int) -> PageId:
+        """The page with a number."""
+        group = int(np.searchsorted(self.firsts, number, "right")) - 1
+        return PageId(group, number - int(self.firsts[group]))
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many rows each page has."""
+        return np.bincount(self.pages, minlength=int(self.firsts[-1])).astype(np.int64)
+
+    def sizes(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """How much each page holds, from the weights of its rows."""
+        return np.bincount(self.pages, weights, minlength=int(self.firsts[-1])).astype(np.float64)
 
 
 class ColumnPages:
@@ -63,9 +86,8 @@ class ColumnPages:
 
     def touched(self, table: pa.Table) -> set[PageId]:
         """The pages where the keys of a table live."""
-        groups, pages = self._places(table)
-        packed = np.unique(groups << np.int64(32) | pages)
-        return {PageId(int(value) >> 32, int(value) & 0xFFFFFFFF) for value in packed.tolist()}
+        places = self._places(table)
+        return {places.page(number) for number in np.flatnonzero(places.counts()).tolist()}
 
     def due(self, time: int) -> set[PageId]:
         """Pages with a row that needs attention at this event time, or at this time of the clock."""
@@ -77,16 +99,15 @@ class ColumnPages:
 
     def store(self, table: pa.Table, dues: Dues | None = None) -> Due:
         """Replace the rows of every page loaded so far."""
-        table = self._divided(table)
-        groups, pages = self._places(table)
-        packed = groups << np.int64(32) | pages
-        order = np.argsort(packed, kind="stable")
+        table, places = self._divided(table)
+        counts = places.counts()
+        order = stable_order(places.pages, len(counts))
         batch = _one_batch(table.take(pa.array(order)), self._schema)
         times = None if dues is None or not batch.num_rows else dues(pa.Table.from_batches([batch]))
-        numbers, starts = np.unique(packed[order], return_index=True)
+        numbers, ends = np.flatnonzero(counts), np.cumsum(counts)
         written = set()
-        for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], batch.num_rows], strict=False):
-            page = PageId(number >> 32, number & 0xFFFFFFFF)
+        for number in numbers.tolist():
+            page, end, start = places.page(number), int(ends[number]), int(ends[number] - counts[number])
             first = NEVER if times is None else int(times[start:end].min())
             content = batch.slice(start, end - start).serialize().to_pybytes()
             self._pages.write(page, content, Due(processing=first) if self._by_clock else Due(event=first))
@@ -100,11 +121,11 @@ class ColumnPages:
         """What was loaded is used no more; it may be loaded again."""
         self._held = set()
 
-    def _divided(self, table: pa.Table) -> pa.Table:
+    def _divided(self, table: pa.Table) -> tuple[pa.Table, _Places]:
         """Divide key groups whose pages outgrew the limit; a divided group is loaded whole."""
-        if not table.num_rows:
-            return table
-        for group, factor in sorted(self._grown(table).items()):
+        places = self._places(table)
+        grown = self._grown(table, places)
+        for group, factor in sorted(grown.items()):
             whole = [PageId(group, page) for page in range(self._pages.division(group))]
             table = pa.concat_tables([table, self.load(whole)])
             division = self._pages.division(group) * factor
@@ -112,38 +133,37 @@ class ColumnPages:
                 self._pages.write(page, None, Due())
             self._pages.divide(group, division)
             self._held.update(PageId(group, page) for page in range(division))
-        return table
+        return table, self._places(table) if grown else places
 
-    def _grown(self, table: pa.Table) -> dict[int, int]:
+    def _grown(self, table: pa.Table, places: _Places) -> dict[int, int]:
         """Key groups to divide, and into how many times as many pages.
 
         Rows of one key stay together, so the largest key of a page does not count: dividing would not make it smaller.
         """
         weights = _row_bytes(table)
-        groups, pages = self._places(table)
-        numbers, page = np.unique(groups << np.int64(32) | pages, return_inverse=True)
-        sizes = np.bincount(page, weights)
-        if sizes.max() <= self._limit:
+        sizes = places.sizes(weights)
+        if sizes.max(initial=0) <= self._limit:
             return {}
-        _, firsts, key = np.unique(self._hashes(table), return_index=True, return_inverse=True)
-        page_of_key = page[firsts]
-        largest = np.zeros(len(numbers))
+        _, firsts, key = np.unique(places.hashes, return_index=True, return_inverse=True)
+        page_of_key = places.pages[firsts]
+        largest = np.zeros(len(sizes))
         np.maximum.at(largest, page_of_key, np.bincount(key, weights))
-        has_many_keys = np.bincount(page_of_key, minlength=len(numbers)) > 2
+        has_many_keys = np.bincount(page_of_key, minlength=len(sizes)) > 2
         grown: dict[int, int] = {}
         rest = sizes - largest
         for place in np.flatnonzero(has_many_keys & (sizes > self._limit) & (rest > self._limit / 2)).tolist():
-            group, times = int(numbers[place]) >> 32, int(rest[place]) // (2 * self._limit)
+            group, times = places.page(place).group, int(rest[place]) // (2 * self._limit)
             grown[group] = max(grown.get(group, 0), 2 << times.bit_length())
         return grown
 
-    def _places(self, table: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _places(self, table: pa.Table) -> _Places:
         hashes = self._hashes(table)
         groups = key_group(hashes, self._key_groups)
         division: npt.NDArray[np.int64] = np.ones(self._key_groups, np.int64)
         for group in np.flatnonzero(np.bincount(groups)).tolist():
             division[group] = self._pages.division(group)
-        return groups, page_of(hashes, division[groups])
+        firsts = np.r_[0, np.cumsum(division)]
+        return _Places(hashes, firsts[groups] + page_of(hashes, division[groups]), firsts)
 
     def _hashes(self, table: pa.Table) -> Hashes:
         return stable_hash([table.column(key) for key in self._keys])
