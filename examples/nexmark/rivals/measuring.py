@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.measure import environment
 from benchmarks.process_tree import Watch, kill_tree, watched
 from examples.nexmark.golden import Values
-from examples.nexmark.rivals import pyflink_install
+from examples.nexmark.rivals import pyflink_install, pyflink_queries
 from examples.nexmark.rivals.expected import ALL_CHECKS
 from examples.nexmark.rivals.setting import Answer, Setting, read_answer, write_json
 
@@ -77,7 +77,7 @@ def measured(side: str, setting: Setting, expected: Values, *, timeout: float) -
     began = time.monotonic()
     sizes = StateSizes(setting.checkpoint)
     with (work / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command_of(side, work), stdout=log, stderr=log, env=_environment(), cwd=_ROOT)
+        process = subprocess.Popen(command_of(side, work), stdout=log, stderr=log, env=_environment(side, setting), cwd=_ROOT)
         try:
             watch = watched(process, also=lambda: _look(process, sizes, began + timeout))
         finally:
@@ -88,16 +88,21 @@ def measured(side: str, setting: Setting, expected: Values, *, timeout: float) -
     return _summary(side, setting, expected, read_answer(work / "answer.json"), watch, sizes)
 
 
+_HEAP, _STATE_HEAP = "-Xmx1024m", "-Xmx4096m"
+"""Of PyFlink: as large as the heap of the others, and as large as all processes of ours where it holds the state."""
+
+
 def command_of(side: str, work: Path) -> list[str]:
     """The process of a side."""
     python = str(pyflink_install.PYTHON) if side == "pyflink" else sys.executable
     return [python, "-m", "examples.nexmark.rivals.side", side, str(work / "setting.json")]
 
 
-def _environment() -> dict[str, str]:
+def _environment(side: str, setting: Setting) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     # PyFlink's JVM takes the size of its heap from here; the others have theirs from their session.
-    return {**environment(), "PYTHONPATH": path, "TZ": "UTC", "JVM_ARGS": "-Xmx1024m"}
+    has_state = side == "pyflink" and pyflink_queries.QUERIES[setting.query].on_heap
+    return {**environment(), "PYTHONPATH": path, "TZ": "UTC", "JVM_ARGS": _STATE_HEAP if has_state else _HEAP}
 
 
 def _look(process: subprocess.Popen[bytes], sizes: StateSizes, deadline: float) -> None:
