@@ -179,13 +179,17 @@ def _by_key(table: pa.Table, keys: tuple[str, ...], entries: Entries) -> _Sorted
     pages = entries.page_numbers([table.column(key).combine_chunks().take(firsts) for key in keys])
     if entries.fits(pages):
         return _SortedRows(order, starts, pages, np.empty(0, np.int64))
-    by_page = np.argsort(pages, kind="stable")
-    lengths = np.diff(np.r_[starts, len(ordered)])[by_page]
-    moved = np.cumsum(lengths) - lengths
-    places = np.repeat(starts[by_page] - moved, lengths) + np.arange(len(ordered))
-    pages = pages[by_page]
+    places, moved, pages = in_order_of_pages(starts, len(ordered), pages)
     page_starts = moved[np.flatnonzero(np.r_[True, pages[1:] != pages[:-1]])]
     return _SortedRows(order[places], moved, pages, page_starts)
+
+
+def in_order_of_pages(starts: Numbers, count: int, pages: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Keys in the order of their pages: the place of each row until now, where each key begins then, and its page."""
+    by_page = np.argsort(pages, kind="stable")
+    lengths = np.diff(np.r_[starts, count])[by_page]
+    moved = np.cumsum(lengths) - lengths
+    return np.repeat(starts[by_page] - moved, lengths) + np.arange(count), moved, pages[by_page]
 
 
 def _cuts(rows: _SortedRows, most_pages: int) -> Iterator[tuple[int, int]]:

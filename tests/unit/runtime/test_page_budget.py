@@ -39,7 +39,11 @@ def timed_job(step):
     return job
 
 
+RISING = ms.pattern.begin("low").next("high").where("v > low.v").skip_to_next()
+
+
 STEPS = {
+    "pattern": lambda keyed: keyed.pattern(RISING).measures(low="low.v", high="high.v", id="s"),
     "process": lambda keyed: keyed.process(Totals(), schema="k long, total long", id="s"),
     "reduce": lambda keyed: keyed.reduce(add, id="s"),
     "session": lambda keyed: keyed.window(ms.session(0.003)).aggregate(n=ms.count(), total=ms.sum("v"), id="s"),
@@ -49,7 +53,7 @@ STEPS = {
     "top": lambda keyed: keyed.top_n(2, by="v desc", id="s"),
     "top at the end": lambda keyed: keyed.top_n(2, by="v desc", emit="end", id="s"),
 }
-ROWS = {"process", "reduce", "session"}
+ROWS = {"pattern", "process", "reduce", "session"}
 SEGMENTS = {"top", "top at the end"}
 
 

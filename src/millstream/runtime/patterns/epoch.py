@@ -16,7 +16,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
 from millstream.runtime.batch import from_table
 from millstream.runtime.codecs import batch_to_tuples
-from millstream.runtime.entries import Entries, Entry
+from millstream.runtime.entries import Entries, Entry, Numbers, pages_of
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import CHUNK, Turn
 from millstream.runtime.pages import NEVER
@@ -71,39 +71,39 @@ class Matching:
     def _pass_time(self, until: int, *, event: int, processing: int) -> None:
         nothing: list[Piece] = [((), False)] * len(self._sought)
         for share in self._entries.due_shares(event=event, processing=processing):
-            with _without_collection():
-                for entry in share:
-                    self._match_key(entry.key, entry, nothing, until)
+            for entry in share:
+                self._match_key(entry.key, entry, nothing, until)
 
     def match(self, ready: KeyedRows, until: int) -> None:
         """Match rows that are in order, and let time pass for their keys."""
         if not self._sought:
             return
-        bounds = np.r_[ready.starts, ready.rows.num_rows]
-        for first, end in ready.chunks(CHUNK):
+        firsts, most = pa.array(ready.starts), len(ready.starts)
+        pages = self._entries.page_numbers([ready.rows.column(key).take(firsts) for key in self._keys])
+        if not self._entries.fits(pages):
+            ready, pages = ready.by_page(pages)
+            most = self._entries.most_pages
+        for first, end in ready.chunks(CHUNK, pages, most):
             self._entries.settle()
-            start, stop = int(bounds[first]), int(bounds[end])
-            rows = ready.rows.slice(start, stop - start)
-            with _without_collection():
-                self._match_chunk(rows, ready.times[start:stop], bounds[first : end + 1] - start, until)
+            self._match_chunk(ready.part(first, end), pages[first:end], until)
 
-    def _match_chunk(self, batch: pa.RecordBatch, times: Any, bounds: Any, until: int) -> None:
+    def _match_chunk(self, some: KeyedRows, pages: Numbers, until: int) -> None:
         """Match some keys; one that has neither a partial match nor a row that can begin one is passed by."""
         events, begins = [], []
+        batch, times, starts = some
         rows, instants = batch_to_tuples(batch), times.tolist()
         for program, _, examine in self._sought:
             bits, cells = examine(batch)
             events.append(list(zip(range(len(rows)), instants, rows, bits.tolist(), cells, strict=True)))
-            begins.append(np.logical_or.reduceat((bits & program.start_mask) != 0, bounds[:-1]).tolist())
-        firsts = pa.array(bounds[:-1])
-        columns = [batch.column(key).take(firsts) for key in self._keys]
+            begins.append(np.logical_or.reduceat((bits & program.start_mask) != 0, starts).tolist())
+        columns = [batch.column(key).take(pa.array(starts)) for key in self._keys]
         names = batch_to_tuples(pa.RecordBatch.from_arrays(columns, names=list(self._keys)))
-        ends = bounds.tolist()
-        for place, (key, page) in enumerate(zip(names, self._entries.places(columns), strict=True)):
+        bounds = [*starts.tolist(), batch.num_rows]
+        for place, (key, page) in enumerate(zip(names, pages_of(pages), strict=True)):
             entry = self._entries.existing(key, page)
             if entry is None and not any(begin[place] for begin in begins):
                 continue
-            start, stop = ends[place], ends[place + 1]
+            start, stop = bounds[place], bounds[place + 1]
             pieces = [(rows[start:stop], begin[place]) for rows, begin in zip(events, begins, strict=True)]
             kept = self._match_key(key, entry, pieces, until)
             if entry is None and kept is not None:
@@ -158,8 +158,8 @@ class Matching:
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Rows and chains make no cycles, and to look for some among them takes a third of the time."""
+def without_collection() -> Iterator[None]:
+    """Rows and chains make no cycles, and to look for some among all that an epoch holds takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

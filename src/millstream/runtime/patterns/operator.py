@@ -9,7 +9,7 @@ from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import RowOutput, Turn
 from millstream.runtime.pages import Due
 from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.epoch import Matching, Sought, match_arrived
+from millstream.runtime.patterns.epoch import Matching, Sought, match_arrived, without_collection
 from millstream.runtime.patterns.matching import key_matcher
 from millstream.runtime.patterns.results import FunctionResults, MeasureResults, Results
 from millstream.runtime.patterns.waiting import WaitingRows, waiting_stores
@@ -51,6 +51,7 @@ class PatternOperator:
         matcher = key_matcher(program, self._rows, step=node.id, keeps_expired=TIMED_OUT in node.outputs)
         self._sought = [Sought(program, matcher, program.conditions.examine)]
 
+    @without_collection()
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
         entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, is_trusted=True)

@@ -24,7 +24,7 @@ from millstream.runtime.pages import Due
 from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.conditions import Refuse
-from millstream.runtime.patterns.epoch import PARTIAL, Matching, Sought, match_arrived
+from millstream.runtime.patterns.epoch import PARTIAL, Matching, Sought, match_arrived, without_collection
 from millstream.runtime.patterns.operator import pattern_slots, pattern_stores
 from millstream.runtime.patterns.results import MeasureResults
 from millstream.runtime.patterns.rule_set import Active, RuleBook, RuleSet, rule_slots
@@ -50,6 +50,7 @@ class RulesOperator:
         self._paging = Paging(key_groups, page_bytes)
         self._book = RuleBook(node)
 
+    @without_collection()
     def run(self, turn: Turn) -> Due:
         """In each phase the rows that bring patterns come first."""
         slots = stored_types(pattern_slots(self._node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.batch import TIME, from_table
-from millstream.runtime.keyed import Turn, key_codes
+from millstream.runtime.keyed import Numbers, Turn, in_order_of_pages, key_codes
 from millstream.runtime.pages import NEVER
 from millstream.runtime.policy import failure
 from millstream.runtime.segment import INDEX, Places, Segment, Times, codes_of
@@ -50,15 +51,27 @@ class KeyedRows(NamedTuple):
     starts: Places
     """Where each key begins."""
 
-    def chunks(self, limit: int) -> list[tuple[int, int]]:
-        """The keys in pieces of about so many rows, as ranges of places in `starts`; a key is not cut."""
-        pieces, first = [], 0
-        bounds = np.r_[self.starts, self.rows.num_rows]
+    def by_page(self, pages: Numbers) -> tuple[KeyedRows, Numbers]:
+        """The keys in the order of their pages, and these."""
+        places, starts, pages = in_order_of_pages(self.starts, self.rows.num_rows, pages)
+        return KeyedRows(self.rows.take(pa.array(places)), self.times[places], starts), pages
+
+    def part(self, first: int, end: int) -> KeyedRows:
+        """Some of the keys, as a range of places in `starts`."""
+        start = int(self.starts[first])
+        stop = int(self.starts[end]) if end < len(self.starts) else self.rows.num_rows
+        return KeyedRows(self.rows.slice(start, stop - start), self.times[start:stop], self.starts[first:end] - start)
+
+    def chunks(self, limit: int, pages: Numbers, most_pages: int) -> Iterator[tuple[int, int]]:
+        """The keys in pieces of about so many rows and pages at most, as ranges of places in `starts`; a key is not cut."""
+        first, bounds = 0, np.r_[self.starts, self.rows.num_rows]
+        begins = np.flatnonzero(np.r_[True, pages[1:] != pages[:-1]])
         while first < len(self.starts):
-            end = int(np.searchsorted(bounds, bounds[first] + limit, "left"))
-            pieces.append((first, min(end, len(self.starts))))
-            first = pieces[-1][1]
-        return pieces
+            beyond = int(np.searchsorted(begins, first, "right")) - 1 + most_pages
+            end = int(begins[beyond]) if beyond < len(begins) else len(self.starts)
+            end = min(end, int(np.searchsorted(bounds, bounds[first] + limit, "left")))
+            yield first, end
+            first = end
 
 
 class WaitingRows:
