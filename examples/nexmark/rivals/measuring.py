@@ -77,7 +77,9 @@ def measured(side: str, setting: Setting, expected: Values, *, timeout: float) -
     began = time.monotonic()
     sizes = StateSizes(setting.checkpoint)
     with (work / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command_of(side, work), stdout=log, stderr=log, env=_environment(side, setting), cwd=_ROOT)
+        process = subprocess.Popen(
+            command_of(side, work), stdout=log, stderr=log, env=_environment(side, setting), cwd=_ROOT
+        )
         try:
             watch = watched(process, also=lambda: _look(process, sizes, began + timeout))
         finally:
