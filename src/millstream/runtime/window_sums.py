@@ -43,7 +43,8 @@ class WindowSums:
     def __init__(self, grid: Grid, accumulators: Accumulators, keys: tuple[str, ...]) -> None:
         self._grid, self._accumulators, self._keys, self._by = grid, accumulators, keys, [*keys, START]
         self._parts = accumulators.parts
-        self._is_pairable = are_pairable(self._parts)
+        # A window of one bin is that bin.
+        self._is_pairable = grid.span > 1 and are_pairable(self._parts)
 
     def windows(self, bins: pa.Table, after: int, until: int) -> pa.Table:
         """A row per key and window, of those windows whose last instant lies in (after, until]; bins occur once each."""
