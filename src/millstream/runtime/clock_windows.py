@@ -1,6 +1,6 @@
-"""Tumbling and sliding windows of the clock with built-in aggregates, kept as one row per key and window.
+"""Tumbling and sliding windows of the clock with built-in aggregates, kept as one row per key and slide-long bin.
 
-All rows of an epoch belong to the windows of its clock, so that senders combine them per key. A window fires in the first epoch
+All rows of an epoch belong to the bin of its clock, so that senders combine them per key. A window fires in the first epoch
 whose clock has reached its end, and all that are open fire when the input ends.
 """
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millstream.graph.step import Window
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.time import MAX_TIME
 from millstream.runtime.aggregates import accumulators_of
 from millstream.runtime.batch import TIME
 from millstream.runtime.columns import ColumnPages
@@ -22,11 +23,12 @@ from millstream.runtime.shares import shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.window_grid import Times, grid_of
 from millstream.runtime.window_results import WindowResults
+from millstream.runtime.window_sums import START, WindowSums
 from millstream.runtime.windows import window_columns
 
 
 class ClockWindowOperator:
-    """Keeps partial results per key and window; the hidden column of bins holds the starts of windows."""
+    """Keeps partial results per key and bin."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Window)
@@ -34,17 +36,21 @@ class ClockWindowOperator:
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
         self._results = WindowResults(node, self._accumulators)
+        self._sums = WindowSums(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the clock has passed, rows after it."""
         pages = self._paging.columns(turn, self._node, self._stored, by_clock=True)
+        # Whatever has fired ended before the first page is due: a page that was due by then was looked at.
+        first_end = min(pages.first_due, turn.times.now + 1)
         due = Due()
         for share in shares_of(turn, pages, self._over(pages, turn)):
             state = self._taken(self._stored.empty_table(), share.before, pages)
-            state = self._fired(pa.concat_tables([state, pages.load(share.of(self._over(pages, turn)))]), turn)
-            state = self._taken(state, share.after, pages)
-            due = pages.store(state, self._ends)
+            state = pa.concat_tables([state, pages.load(share.of(self._over(pages, turn)))])
+            self._fire(state, turn, first_end)
+            state = self._taken(self._open(state, turn), share.after, pages)
+            due = pages.store(state, lambda table: self._next_ends(table, turn.times.now))
         return due
 
     @staticmethod
@@ -52,33 +58,35 @@ class ClockWindowOperator:
         """Pages with windows that are over; at the end of the input all are."""
         return pages.everything() if turn.times.terminal else pages.due(turn.times.now)
 
-    def _ends(self, table: pa.Table) -> Times:
-        return self._grid.all_later(np.asarray(table.column(BIN).combine_chunks()), self._grid.span)
+    def _next_ends(self, table: pa.Table, now: int) -> Times:
+        """The end of each bin's first window that is not over."""
+        return self._grid.next_ends(_bins(table), now - 1) + 1
 
     def _taken(self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages) -> pa.Table:
-        """Merge partial results into each of the windows that their bin belongs to."""
         if not tables:
             return state
         came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
-        place = came.schema.get_field_index(BIN)
-        bins = np.asarray(came.column(BIN).combine_chunks())
-        windows = [
-            came.set_column(place, BIN, pa.array(self._grid.all_later(bins, -number)))
-            for number in range(self._grid.span)
-        ]
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
-        return self._accumulators.merge(pa.concat_tables([known, *windows]), [*self._node.keys, BIN])
+        return self._accumulators.merge(pa.concat_tables([known, came]), [*self._node.keys, BIN])
 
-    def _fired(self, state: pa.Table, turn: Turn) -> pa.Table:
-        """Emit the windows that are over, the oldest first; gives those that are not."""
-        is_over = self._ends(state) <= turn.times.now
+    def _fire(self, state: pa.Table, turn: Turn, first_end: int) -> None:
+        """Emit the windows that are over and end no earlier than that, the oldest first."""
+        until = MAX_TIME if turn.times.terminal else turn.times.now
+        windows = self._sums.windows(state, first_end - 2, until - 1)
+        if windows.num_rows == 0:
+            return
+        windows = windows.take(pa.array(np.argsort(np.asarray(windows.column(START).combine_chunks()), kind="stable")))
+        starts = np.asarray(windows.column(START).combine_chunks())
+        times = windows.column(TIME) if TIME in windows.schema.names else None
+        self._results.emit(windows, starts, self._grid.all_later(starts, self._grid.span), times, turn, BEFORE)
+
+    def _open(self, state: pa.Table, turn: Turn) -> pa.Table:
+        """Bins of which a window is not over."""
         if turn.times.terminal:
-            is_over[:] = True
-        if not is_over.any():
-            return state
-        over = state.filter(pa.array(is_over))
-        over = over.take(pa.array(np.argsort(np.asarray(over.column(BIN).combine_chunks()), kind="stable")))
-        starts = np.asarray(over.column(BIN).combine_chunks())
-        times = over.column(TIME) if TIME in over.schema.names else None
-        self._results.emit(over, starts, self._ends(over), times, turn, BEFORE)
-        return state.filter(pa.array(~is_over))
+            return state.slice(0, 0)
+        return state.filter(pa.array(self._grid.all_later(_bins(state), self._grid.span) > turn.times.now))
+
+
+def _bins(table: pa.Table) -> Times:
+    bins: Times = np.asarray(table.column(BIN).combine_chunks())
+    return bins

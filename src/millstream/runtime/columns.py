@@ -93,6 +93,11 @@ class ColumnPages:
         """Pages with a row that needs attention at this event time, or at this time of the clock."""
         return {page for page, due in self._pages if (due.processing if self._by_clock else due.event) <= time}
 
+    @property
+    def first_due(self) -> int:
+        """When the first page needs attention."""
+        return min((due.processing if self._by_clock else due.event for _, due in self._pages), default=NEVER)
+
     def everything(self) -> set[PageId]:
         """All pages."""
         return {page for page, _ in self._pages}

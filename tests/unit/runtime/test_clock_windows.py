@@ -12,7 +12,7 @@ from millstream.runtime.clock_windows import ClockWindowOperator
 from millstream.runtime.pages import NEVER
 
 AGGREGATES = {"n": ms.count(), "total": ms.sum("v"), "kinds": ms.count_distinct("v"), "last": ms.last("v")}
-SHAPES = st.sampled_from([(10, 10, 0), (10, 10, 3), (10, 5, 2), (9, 3, -1)])
+SHAPES = st.sampled_from([(10, 10, 0), (10, 10, 3), (10, 5, 2), (9, 3, -1), (12, 1, 0)])
 
 
 class Timed(ms.ProcessFunction):
@@ -83,3 +83,16 @@ def test_results_carry_the_newest_event_time():
     run.run([at(7, 1), at(3, 1)], now=1)
     run.run([at(5, 1)], now=9)
     assert run.run([], now=10)["timed-out"] == [{"n": 3, "time": 7}]
+
+
+def test_sliding_windows_carry_the_newest_event_time_of_their_rows():
+    job = ms.Job("clock")
+    rows = job.source("in", ms.memory([]), schema=SCHEMA).event_time("at").key_by("k")
+    counted = rows.window(window_of(4, 1, 0)).aggregate(n=ms.count(), id="counted")
+    counted.key_by("k").process(Timed, schema="n long, time long", id="timed").sink("out", ms.collect("t"))
+    run, made = Epochs(job), []
+    for now, came in enumerate([[at(7, 1), at(3, 1)], [], [at(5, 1)], [], [], [], []]):
+        made.append([tuple(row.values()) for row in run.run(came, now=now)["out"]])
+    # Windows end at 1 to 4 with the first two rows, at 3 to 6 with the last one; it comes in the epoch of clock 2.
+    assert made == [[], [(2, 7)], [(2, 7)], [(3, 7)], [(3, 7)], [(1, 5)], [(1, 5)]]
+    assert run.is_empty
