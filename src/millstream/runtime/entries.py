@@ -102,10 +102,6 @@ class Entries:
             division[group] = self._pages.division(group)
         return groups << _PAGE | page_of(hashes, division[groups])
 
-    def places(self, columns: list[pa.Array]) -> list[PageId]:
-        """The page of each row's key."""
-        return pages_of(self.page_numbers(columns))
-
     def entry(self, key: Key, page: PageId) -> Entry:
         """The entry of a key, new and empty if there is none."""
         return self._entry(self._encoder.encode(key), page, key)

@@ -8,7 +8,7 @@ from millstream.checkpoint.savepoint import Savepoint
 from millstream.local.run import LocalPages
 from millstream.model.schema import schema_of
 from millstream.runtime.columns import ColumnPages
-from millstream.runtime.entries import Entries
+from millstream.runtime.entries import Entries, pages_of
 from millstream.runtime.keygroups import key_group, owner, stable_hash
 from millstream.runtime.pages import StepPages
 from millstream.runtime.savepoint.export import export_pages
@@ -67,7 +67,9 @@ class Subtasks:
         for subtask in range(self.parallelism):
             entries = self.entries(layout, types, subtask, limit)
             mine = [keys[place] for place in np.flatnonzero(owners == subtask)]
-            for key, place in zip(mine, entries.places([pa.array(mine, kind)]) if mine else [], strict=True):
+            for key, place in zip(
+                mine, pages_of(entries.page_numbers([pa.array(mine, kind)])) if mine else [], strict=True
+            ):
                 entry = entries.entry((key,), place)
                 slots, event, processing, expiry = content[key]
                 entry.slots, entry.event_timers, entry.processing_timers = list(slots), set(event), set(processing)
@@ -83,7 +85,7 @@ class Subtasks:
                 for encoded in list(entries._load(place).entries):
                     key = entries._key_decoder.decode(encoded)
                     kind = next(iter(schema_of(layout.keys))).type
-                    assert entries.places([pa.array([key[0]], kind)]) == [place]
+                    assert pages_of(entries.page_numbers([pa.array([key[0]], kind)])) == [place]
                     assert self._owners([key[0]], kind, layout.key_groups)[0] == subtask
                     entry = entries.entry(key, place)
                     assert key[0] not in found

@@ -8,7 +8,7 @@ from test_pages import CountingStore
 
 from millstream.errors import StepFailed
 from millstream.model.schema import schema_of
-from millstream.runtime.entries import Entries
+from millstream.runtime.entries import Entries, pages_of
 from millstream.runtime.pages import NEVER, Due, PageId, StepPages
 
 
@@ -25,7 +25,7 @@ class Epochs:
 
     def entry(self, entries, *key):
         columns = [pa.array([value], field.type) for value, field in zip(key, self._keys, strict=True)]
-        return entries.entry(key, entries.places(columns)[0])
+        return entries.entry(key, pages_of(entries.page_numbers(columns))[0])
 
     def all(self):
         """Every stored entry."""
