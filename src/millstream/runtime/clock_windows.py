@@ -67,15 +67,14 @@ class ClockWindowOperator:
             return state
         came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
-        return self._accumulators.merge(pa.concat_tables([known, came]), [*self._node.keys, BIN])
+        return self._sums.merged(known, came)
 
     def _fire(self, state: pa.Table, turn: Turn, first_end: int) -> None:
-        """Emit the windows that are over and end no earlier than that, the oldest first."""
+        """Emit the windows that are over and end no earlier than that."""
         until = MAX_TIME if turn.times.terminal else turn.times.now
         windows = self._sums.windows(state, first_end - 2, until - 1)
         if windows.num_rows == 0:
             return
-        windows = windows.take(pa.array(np.argsort(np.asarray(windows.column(START).combine_chunks()), kind="stable")))
         starts = np.asarray(windows.column(START).combine_chunks())
         times = windows.column(TIME) if TIME in windows.schema.names else None
         self._results.emit(windows, starts, self._grid.all_later(starts, self._grid.span), times, turn, BEFORE)

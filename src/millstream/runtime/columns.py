@@ -164,9 +164,7 @@ class ColumnPages:
     def _places(self, table: pa.Table) -> _Places:
         hashes = self._hashes(table)
         groups = key_group(hashes, self._key_groups)
-        division: npt.NDArray[np.int64] = np.ones(self._key_groups, np.int64)
-        for group in np.flatnonzero(np.bincount(groups)).tolist():
-            division[group] = self._pages.division(group)
+        division = self._pages.divisions(self._key_groups)
         firsts = np.r_[0, np.cumsum(division)]
         return _Places(hashes, firsts[groups] + page_of(hashes, division[groups]), firsts)
 

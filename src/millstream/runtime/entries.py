@@ -97,10 +97,7 @@ class Entries:
         """A number for each row: that of its key's page, in the order of pages."""
         hashes = stable_hash(columns)
         groups = key_group(hashes, self._groups)
-        division: Numbers = np.ones(self._groups, np.int64)
-        for group in np.flatnonzero(np.bincount(groups)).tolist():
-            division[group] = self._pages.division(group)
-        return groups << _PAGE | page_of(hashes, division[groups])
+        return groups << _PAGE | page_of(hashes, self._pages.divisions(self._groups)[groups])
 
     def entry(self, key: Key, page: PageId) -> Entry:
         """The entry of a key, new and empty if there is none."""

@@ -192,11 +192,16 @@ def in_order_of_pages(starts: Numbers, count: int, pages: Numbers) -> tuple[Numb
     return np.repeat(starts[by_page] - moved, lengths) + np.arange(count), moved, pages[by_page]
 
 
+def end_of_pages(page_starts: Numbers, begin: int, count: int, total: int) -> int:
+    """Where so many pages end, counted from the page of a place on."""
+    beyond = int(np.searchsorted(page_starts, begin, "right")) - 1 + count
+    return int(page_starts[beyond]) if beyond < len(page_starts) else total
+
+
 def _cuts(rows: _SortedRows, most_pages: int) -> Iterator[tuple[int, int]]:
     """Where to cut, so that a piece has a bounded number of rows and of pages; rows of one key may be cut."""
     begin, total = 0, len(rows.order)
     while begin < total:
-        beyond = int(np.searchsorted(rows.page_starts, begin, "right")) - 1 + most_pages
-        end = min(begin + CHUNK, int(rows.page_starts[beyond]) if beyond < len(rows.page_starts) else total)
+        end = min(begin + CHUNK, end_of_pages(rows.page_starts, begin, most_pages, total))
         yield begin, end
         begin = end

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from millstream.errors import CheckpointRefused
 from millstream.plan.deployment import MemoryBudget
@@ -120,6 +122,13 @@ class StepPages:
         """Into how many pages a key group is divided."""
         found = self._groups.get(group)
         return 1 if found is None else found.pages
+
+    def divisions(self, groups: int) -> npt.NDArray[np.int64]:
+        """Into how many pages each of so many key groups is divided."""
+        found: npt.NDArray[np.int64] = np.ones(groups, np.int64)
+        for number, group in self._groups.items():
+            found[number] = group.pages
+        return found
 
     def __iter__(self) -> Iterator[tuple[PageId, Due]]:
         """All pages that hold something."""

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.model.schema import HIDDEN
 from millstream.runtime.accumulate import Accumulators
@@ -46,8 +47,15 @@ class WindowSums:
         # A window of one bin is that bin.
         self._is_pairable = grid.span > 1 and are_pairable(self._parts)
 
+    def merged(self, known: pa.Table, came: pa.Table) -> pa.Table:
+        """Bins that are known and bins that came; most rows are of the newest bins, so most bins stay as they are."""
+        known_bins, reach = known.column(BIN), pc.min_max(came.column(BIN))
+        is_near = pc.and_(pc.greater_equal(known_bins, reach["min"]), pc.less_equal(known_bins, reach["max"]))
+        merged = self._accumulators.merge(pa.concat_tables([known.filter(is_near), came]), [*self._keys, BIN])
+        return pa.concat_tables([known.filter(pc.invert(is_near)), merged])
+
     def windows(self, bins: pa.Table, after: int, until: int) -> pa.Table:
-        """A row per key and window, of those windows whose last instant lies in (after, until]; bins occur once each."""
+        """A row per key and window whose last instant lies in (after, until], the oldest first; bins occur once each."""
         span = self._grid.span
         numbers = self._grid.numbers(np.asarray(bins.column(BIN).combine_chunks()))
         first, last = self._grid.number(after + 1) + 1 - span, self._grid.number(until + 1) - span
@@ -61,8 +69,10 @@ class WindowSums:
         windows = self._side_by_side(blocks, numbers, wanted)
         if windows is None:
             windows = self._looked_for(blocks, wanted)
-        starts = self._grid.numbered(np.asarray(windows.column(START).combine_chunks()))
-        return windows.set_column(windows.schema.get_field_index(START), START, pa.array(starts))
+        numbers = np.asarray(windows.column(START).combine_chunks())
+        order = np.argsort(numbers, kind="stable")
+        starts = pa.array(self._grid.numbered(numbers[order]))
+        return windows.take(pa.array(order)).set_column(windows.schema.get_field_index(START), START, starts)
 
     def _looked_for(self, blocks: pa.Table, wanted: _Wanted) -> pa.Table:
         """Windows of blocks that are found by their keys and numbers."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millstream.graph.step import Window
 from millstream.graph.stream_graph import StreamNode
@@ -79,19 +78,10 @@ class WindowAggregateOperator:
             return state
         came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
-        merged = self._merged(known, came)
+        merged = self._sums.merged(known, came)
         if self._operation.lateness and watermark > MIN_TIME:
             self._fire_again(merged, came, turn, watermark, phase)
         return merged
-
-    def _merged(self, known: pa.Table, came: pa.Table) -> pa.Table:
-        """What is known and what came; most rows are of the newest bins, so most bins stay as they are."""
-        span = pc.min_max(came.column(BIN))
-        is_near = pc.and_(
-            pc.greater_equal(known.column(BIN), span["min"]), pc.less_equal(known.column(BIN), span["max"])
-        )
-        merged = self._accumulators.merge(pa.concat_tables([known.filter(is_near), came]), self._by)
-        return pa.concat_tables([known.filter(pc.invert(is_near)), merged])
 
     def _fire(self, state: pa.Table, turn: Turn, phase: int, after: int, until: int) -> None:
         """Emit the windows whose last instant lies in (after, until]."""
@@ -100,7 +90,10 @@ class WindowAggregateOperator:
     def _fire_again(self, merged: pa.Table, came: pa.Table, turn: Turn, watermark: int, phase: int) -> None:
         """Emit anew the windows behind the watermark that the rows which came belong to."""
         oldest = watermark - self._operation.lateness
-        came = self._accumulators.merge(came, self._by)
+        is_behind = self._grid.all_later(np.asarray(came.column(BIN).combine_chunks()), 1) - 1 <= watermark
+        if not is_behind.any():
+            return
+        came = self._accumulators.merge(came.filter(pa.array(is_behind)), self._by)
         touched = self._sums.windows(came, oldest, watermark).select([*self._node.keys, START])
         if touched.num_rows == 0:
             return
@@ -118,8 +111,6 @@ class WindowAggregateOperator:
         if windows.num_rows == 0:
             return
         starts = np.asarray(windows.column(START).combine_chunks())
-        windows = windows.take(pa.array(np.argsort(starts, kind="stable")))
-        starts = np.sort(starts, kind="stable")
         ends = self._grid.all_later(starts, self._grid.span)
         self._results.emit(windows, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 import pytest
 
 import millstream as ms
+from millstream.errors import StepFailed
 from millstream.runtime import window_sums
 from millstream.testing import run_job
 
@@ -48,8 +49,9 @@ def expected(rows, span):
 
 @pytest.mark.parametrize("count", [len(AGGREGATES), len(AGGREGATES) - 1], ids=["looked-for", "side-by-side"])
 @pytest.mark.parametrize("span", SPANS)
-def test_windows_of_any_span_come_to_what_their_rows_do(span, count):
-    names = list(AGGREGATES)[:count]
+def test_windows_of_any_span_come_to_what_their_rows_do(span, count, monkeypatch):
+    names, taken = list(AGGREGATES)[:count], counted(monkeypatch)
+    monkeypatch.setattr(window_sums, "_ROOM", 1_000)
     rows = rows_of(span)
     job = ms.Job("sums")
     keyed = job.source("in", ms.memory([]), schema="key string, value long, at long").event_time("at").key_by("key")
@@ -61,6 +63,8 @@ def test_windows_of_any_span_come_to_what_their_rows_do(span, count):
         start = round(row["window_start"].timestamp() * 1000)
         assert (row["key"], start) not in found
         found[row["key"], start] = tuple(row[name] for name in names)
+    # Distinct values are looked for, and a window of one bin is that bin.
+    assert bool(taken) == (count < len(AGGREGATES) and span > 1)
     assert found == {window: values[:count] for window, values in expected(rows, span).items()}
 
 
@@ -137,12 +141,18 @@ def test_what_arrow_cannot_merge_in_pairs_is_looked_for(aggregate, monkeypatch):
     assert not taken
 
 
-def test_a_sum_that_may_not_fit_is_looked_for():
-    # Two values fit; side by side a third one, of the next key, would be added beyond the last window.
-    rows = [
-        row_of_types(random.Random(1), second) | {"key": key, "other": 0, "whole": 2**62 - 1}
-        for key in "ab"
-        for second in (0, 1)
-    ]
-    totals = Counter(row["total"] for row in found_in(rows, {"total": ms.sum("whole")}, span=4))
-    assert totals == {2**63 - 2: 6, 2**62 - 1: 4}
+def large_rows(seconds):
+    """Two of these values fit a long, three do not."""
+    chosen = random.Random(1)
+    fixed = {"key": "a", "other": 0, "whole": 2**62 - 1}
+    return [row_of_types(chosen, second) | fixed for second in range(seconds)]
+
+
+def test_a_sum_that_fits_is_exact():
+    totals = Counter(row["total"] for row in found_in(large_rows(2), {"total": ms.sum("whole")}, span=4))
+    assert totals == {2**63 - 2: 3, 2**62 - 1: 2}
+
+
+def test_a_sum_that_does_not_fit_is_refused():
+    with pytest.raises(StepFailed, match="does not fit"):
+        found_in(large_rows(3), {"total": ms.sum("whole")}, span=4)

@@ -71,7 +71,7 @@ def _cast(column: pa.Array, field: Field) -> pa.Array:
     try:
         return pc.cast(column, options=options)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        raise _incompatible(column.type, field, str(problem)) from None
+        raise _incompatible(column.type, field, str(problem)) from problem
 
 
 def _incompatible(found: pa.DataType, field: Field, why: str = "") -> InvalidSchema:

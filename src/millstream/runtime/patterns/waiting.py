@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.batch import TIME, from_table
-from millstream.runtime.keyed import Numbers, Turn, in_order_of_pages, key_codes
+from millstream.runtime.keyed import Numbers, Turn, end_of_pages, in_order_of_pages, key_codes
 from millstream.runtime.pages import NEVER
 from millstream.runtime.policy import failure
 from millstream.runtime.segment import INDEX, Places, Segment, Times, codes_of
@@ -67,8 +67,7 @@ class KeyedRows(NamedTuple):
         first, bounds = 0, np.r_[self.starts, self.rows.num_rows]
         begins = np.flatnonzero(np.r_[True, pages[1:] != pages[:-1]])
         while first < len(self.starts):
-            beyond = int(np.searchsorted(begins, first, "right")) - 1 + most_pages
-            end = int(begins[beyond]) if beyond < len(begins) else len(self.starts)
+            end = end_of_pages(begins, first, most_pages, len(self.starts))
             end = min(end, int(np.searchsorted(bounds, bounds[first] + limit, "left")))
             yield first, end
             first = end
