@@ -18,6 +18,7 @@ from rich.table import Table
 from benchmarks.measure import Line, Measured, Setting, as_json, run_side
 
 COMPARISONS = (
+    "start",
     "keyed_aggregate",
     "memory",
     "process_function",

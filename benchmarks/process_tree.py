@@ -25,6 +25,8 @@ class _Process(NamedTuple):
     resident: int
     cpu: float
     """Seconds of the process itself and of children that ended."""
+    own_cpu: float
+    """Seconds of the process itself."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -68,6 +70,23 @@ class Watch:
         return max((size for at, size in zip(self.times, self.resident, strict=True) if at <= instant), default=0)
 
 
+class CpuTally:
+    """CPU seconds of a process and everything below it, of processes that nobody waited for as well."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._used: dict[int, float] = {}
+
+    def note(self) -> None:
+        """Look once; what a process used after the last look at it is not counted."""
+        self._used |= {process.pid: process.own_cpu for process in _tree(self._root)}
+
+    @property
+    def seconds(self) -> float:
+        """All together."""
+        return sum(self._used.values())
+
+
 def watched(process: subprocess.Popen[bytes], *, also: Callable[[], None] | None = None) -> Watch:
     """Look at a process until it ends; `also` is called at every look."""
     watch = Watch()
@@ -103,5 +122,5 @@ def _process(entry: Path) -> list[_Process]:
     except (FileNotFoundError, ProcessLookupError):
         return []  # it ended since it was listed
     fields = tail.split()
-    cpu = sum(map(int, fields[11:15])) / _TICKS
-    return [_Process(int(entry.name), int(fields[1]), head.partition("(")[2], int(fields[21]) * _PAGE, cpu)]
+    cpu, own_cpu = (sum(map(int, fields[11:last])) / _TICKS for last in (15, 13))
+    return [_Process(int(entry.name), int(fields[1]), head.partition("(")[2], int(fields[21]) * _PAGE, cpu, own_cpu)]

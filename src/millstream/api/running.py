@@ -44,7 +44,7 @@ def engine_for(
         allow_dropped_state=allow_dropped_state,
         ignore_state_once=ignore_state_once,
     )
-    engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.run")
+    engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
     return partial(engine.run, deployment, start=start, **options)
 
 

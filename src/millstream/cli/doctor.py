@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from millstream.cli.caches import show_caches
 from millstream.cli.checkup import Remark, examine
 from millstream.cli.failure import reported
 from millstream.cli.mending import mend
@@ -52,12 +53,20 @@ def doctor(
     *,
     manifests: Manifests = None,
     repair: Annotated[bool, typer.Option("--repair", help="Do the repairs that lose nothing.")] = False,
+    caches: Annotated[bool, typer.Option("--caches", help="List what is kept to start Spark faster.")] = False,
+    make: Annotated[bool, typer.Option("--make", help="With --caches: make it now.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="With --caches: remove it.")] = False,
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How it is printed.")] = "table",
     debug: Debug = False,
 ) -> None:
     """Check what this machine has for a run on Spark, or explain a checkpoint; exit code 1 when something is wrong."""
     with reported(debug=debug):
-        if checkpoint is not None:
+        if caches:
+            is_good = show_caches(output, make=make, remove=remove)
+        elif make or remove:
+            msg = "--make and --remove need --caches"
+            raise typer.BadParameter(msg)
+        elif checkpoint is not None:
             is_good = _explain(open_view(checkpoint, manifests), output, repair=repair)
         elif repair:
             msg = "--repair needs a CHECKPOINT"

@@ -38,6 +38,7 @@ from millstream.plan.compile import compile_job
 from millstream.runtime.connector import NewerOutput
 from millstream.runtime.metrics import MetricsFile
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.spark.start.launch import start_early
 
 Listener = Callable[[EpochSummary], None]
 
@@ -79,6 +80,8 @@ def run(
     with reported(debug=debug):
         epochs = epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term)
         deployment = deployment_of(checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs)
+        if not local:
+            start_early(deployment, debug=debug)
         plan = compile_job(model_of(load(job), parallelism), deployment).deployment
         engine = engine_for(
             plan,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import threading
 from pathlib import Path
@@ -26,7 +27,17 @@ class PlannerSocket:
         self._lock = threading.Lock()
         self._server = socketserver.ThreadingUnixStreamServer(self.path, self._handler())
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="millstream-planner", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="millstream-planner", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        # `serve_forever` looks twice a second whether it is to end, and the end of a run would wait for that.
+        while True:
+            try:
+                request, address = self._server.get_request()
+            except OSError:  # closed
+                return
+            self._server.process_request(request, address)
 
     @property
     def planned(self) -> int:
@@ -76,5 +87,6 @@ class PlannerSocket:
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
+        self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
+        self._thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -25,6 +26,8 @@ from millstream.spark.compile import start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
 from millstream.spark.session import open_session
+
+logger = logging.getLogger(__name__)
 
 
 def run(
@@ -91,6 +94,7 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             query = start_query(
                 session, deployment, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
+            logger.debug("the query has started")
             watch(query, loop, run_state, planner)
         except (PySparkException, Py4JError, OSError) as problem:
             cause = run_state.lease.lost or planner.problem or loop.problem or problem

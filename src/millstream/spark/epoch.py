@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from pyspark.sql import DataFrame
@@ -9,6 +10,8 @@ from pyspark.sql import DataFrame
 from millstream.checkpoint.failpoint import failpoint
 from millstream.runtime.exchange import DRIVER
 from millstream.runtime.run import Run
+
+logger = logging.getLogger(__name__)
 
 
 class EpochLoop:
@@ -34,6 +37,8 @@ class EpochLoop:
         except Exception as problem:
             self.problem = problem
             raise
+        if self.last_epoch is None:
+            logger.debug("the first epoch is published")
         self.last_epoch = number
         if plan.terminal:
             self.finished.set()

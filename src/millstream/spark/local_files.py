@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Goes through the file system that everyone shares; Spark's own choice makes one for itself."""
-_NAME = "millstream.LocalFiles"
+LOCAL_FILES = "millstream.LocalFiles"
+"""Our file system, as `fs.file.impl`."""
 _SOURCE = """
 package millstream;
 
@@ -42,12 +43,22 @@ public class LocalFiles extends LocalFileSystem {
 def use_local_files(session: SparkSession) -> None:
     """Put our file system where the JVM looks for that of local files."""
     jvm: Any = session.sparkContext._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE)
+    compiler = _compiled(jvm)
     settings = jvm.org.apache.hadoop.conf.Configuration(session.sparkContext._jsc.hadoopConfiguration())
     settings.setClassLoader(compiler.getClassLoader())
-    settings.set("fs.file.impl", _NAME)
+    settings.set("fs.file.impl", LOCAL_FILES)
     where = jvm.java.net.URI.create("file:///")
     # One is kept for all: closing it makes room for ours.
     jvm.org.apache.hadoop.fs.FileSystem.get(where, settings).close()
     jvm.org.apache.hadoop.fs.FileSystem.get(where, settings)
+
+
+def compiled_classes(jvm: Any) -> dict[str, bytes]:
+    """The classes by name, for a jar."""
+    return {str(name): bytes(content) for name, content in dict(_compiled(jvm).getBytecodes()).items()}
+
+
+def _compiled(jvm: Any) -> Any:
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_SOURCE)
+    return compiler

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+from functools import partial
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from millstream.plan.deployment import DeploymentPlan
-from millstream.spark.jvm import end_with_python, java_options, jvm_log, output_to
-from millstream.spark.local_files import FILE_MANAGER, use_local_files
+from millstream.spark.launcher_jvm import end_with_python, output_to
+from millstream.spark.local_files import FILE_MANAGER, LOCAL_FILES, use_local_files
+from millstream.spark.start import launch
+from millstream.spark.start.choice import is_local
+from millstream.spark.start.confs import context_confs
+from millstream.spark.start.jvm import JvmDied
+from millstream.spark.start.private import jvm_log
 
+logger = logging.getLogger(__name__)
 _STATE = "spark.sql.streaming.stateStore."
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 QUERY_CONFS: dict[str, str] = {
@@ -30,58 +40,60 @@ QUERY_CONFS: dict[str, str] = {
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.adaptive.enabled": "false",
 }
-_CONTEXT_CONFS: dict[str, str] = {
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
-    "spark.sql.ui.retainedExecutions": "20",
-    "spark.sql.streaming.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
 
 
 def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSession:
     """A session for one query: its own settings on a shared context, which is started when there is none."""
-    active = SparkSession.getActiveSession()
-    if active is None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        active = _started(deployment, debug=debug)
+    active = SparkSession.getActiveSession() or _started(deployment, debug=debug)
     session = active.newSession()
     confs = {
         **QUERY_CONFS,
         "spark.sql.shuffle.partitions": str(deployment.plan.parallelism),
         "spark.sql.streaming.minBatchesToRetain": str(max(2, deployment.epochs.retained)),
     }
-    if _is_local(deployment):
+    if is_local(deployment.master):
         confs[_FILE_MANAGER] = FILE_MANAGER
     runtime_confs = {name: value for name, value in deployment.confs if name.startswith("spark.sql.")}
     for name, value in {**confs, **runtime_confs}.items():
         session.conf.set(name, value)
+    logger.debug("the session is open")
     return session
-
-
-def _is_local(deployment: DeploymentPlan) -> bool:
-    """Whether all of Spark runs in one JVM of this machine."""
-    return deployment.master.startswith("local[") or deployment.master == "local"
 
 
 def _started(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
     # The callback bridge logs every error that passes through it; we raise them ourselves.
     logging.getLogger("py4j").setLevel(logging.DEBUG if debug else logging.CRITICAL)
-    confs = {
-        **_CONTEXT_CONFS,
-        "spark.driver.memory": f"{deployment.memory.driver_mb}m",
-        "spark.driver.extraJavaOptions": " ".join(java_options(quiet=not debug)),
-        **dict(deployment.confs),
-    }
+    return _quickly(deployment, debug=debug) or _by_launcher(deployment, debug=debug)
+
+
+def _quickly(deployment: DeploymentPlan, *, debug: bool) -> SparkSession | None:
+    """Through a JVM that we started, perhaps long ago; `None` when there is none."""
+    launched = launch.start_early(deployment, debug=debug)
+    if launched is None:
+        return None
+    confs = {**context_confs(deployment, debug=debug), **launched.folder_confs}
+    if launched.has_local_files:
+        confs["spark.hadoop.fs.file.impl"] = LOCAL_FILES
+    try:
+        with launched.announced():
+            session = _build(deployment, confs)
+    except JvmDied as problem:
+        launch.abandon(problem)
+        return None
+    launched.farewell = launch.Farewell(session.sparkContext.stop, partial(_bear_a_sudden_end, session))
+    if not launched.has_local_files:
+        use_local_files(session)
+    _look_for_no_sources(session)
+    return session
+
+
+def _by_launcher(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with output_to(None if debug else jvm_log()):
-        session = _build(deployment, confs)
+        session = _build(deployment, context_confs(deployment, debug=debug))
     end_with_python(session)
-    if _is_local(deployment):
+    if is_local(deployment.master):
         use_local_files(session)
     return session
 
@@ -91,3 +103,23 @@ def _build(deployment: DeploymentPlan, confs: dict[str, str]) -> SparkSession:
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _bear_a_sudden_end(session: SparkSession) -> None:
+    """What talks to the JVM would print a traceback when it is gone: the receiver of accumulators, and the garbage collector."""
+    context: Any = session.sparkContext
+    if context._accumulatorServer is not None:
+        context._accumulatorServer.handle_error = lambda *_: None
+    context._gateway._gateway_client.is_connected = False
+
+
+def _look_for_no_sources(session: SparkSession) -> None:
+    """Spark asks a Python process for data sources of all installed packages; ours is registered, so there is no need.
+
+    The name is private to Spark: where it is another one, Spark looks.
+    """
+    jvm: Any = session.sparkContext._jvm
+    with contextlib.suppress(Py4JError, TypeError):
+        sources = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$"), "MODULE$")
+        nothing = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+        getattr(sources, "dataSourceBuilders_$eq")(jvm.scala.Some(nothing))

@@ -1,11 +1,12 @@
-"""The driver's JVM ends with the process that started it."""
+"""A JVM that PySpark started ends with the process that started it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from millstream.spark.jvm import end_process, java_options
+from millstream.spark.launcher_jvm import end_process
+from millstream.spark.start.command import java_options
 
 _ENDS_WITH_INPUT = "import sys; sys.stdin.read(); sys.exit(3)"
 _HANGS = "import sys, time; sys.stdin.read(); time.sleep(600)"

@@ -1,4 +1,4 @@
-"""The driver's JVM: how it is started, where its output goes, and that it ends with us."""
+"""A JVM that PySpark's launcher starts: where its output goes, and that it ends with us."""
 
 from __future__ import annotations
 
@@ -7,32 +7,14 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from millstream.spark.start.private import open_log
+
 _END_SECONDS = 10.0
-
-
-def java_options(*, quiet: bool) -> list[str]:
-    """Options of the JVM; a user's own `spark.driver.extraJavaOptions` replaces them."""
-    options = [
-        # A long error message in a callback overflows the default stack.
-        "-Xss16m",
-        # The JVM schedules and moves bytes; rows are handled by Arrow in the workers and state by RocksDB. Its optimising
-        # compiler takes more time than the code it makes gives back, even after twenty epochs.
-        "-XX:TieredStopAtLevel=1",
-    ]
-    if quiet:
-        options.append(f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}")
-    return options
-
-
-def jvm_log() -> Path:
-    """Where the JVM's own output goes, so that the user's terminal shows only ours."""
-    return Path(tempfile.gettempdir()) / f"millstream-spark-{os.getpid()}.log"
 
 
 @contextlib.contextmanager
@@ -43,7 +25,7 @@ def output_to(log: Path | None) -> Iterator[None]:
         return
     sys.stderr.flush()
     kept = os.dup(2)
-    with log.open("ab") as file:
+    with open_log(log) as file:
         os.dup2(file.fileno(), 2)
         try:
             yield

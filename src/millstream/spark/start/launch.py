@@ -1,0 +1,214 @@
+"""Starts the JVM and the zygote, as early as it is known that Spark is wanted, and ends them.
+
+A process has one of each at most. Whatever goes wrong, the start falls back, once, with a line in the log: to a JVM without
+class archive, to a JVM that PySpark's launcher starts, to Python processes without a zygote.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from millstream.spark.start import caches
+from millstream.spark.start.choice import may_end_abruptly, why_no_zygote, why_not
+from millstream.spark.start.command import JvmSettings, settings_of, spark_jars
+from millstream.spark.start.confs import Deployed, context_confs
+from millstream.spark.start.jvm import Jvm, JvmDied
+from millstream.spark.start.private import RunFolder, jvm_log, open_log
+from millstream.spark.start.training import train_behind
+from millstream.spark.start.zygote import Zygote, can_be_used
+
+logger = logging.getLogger(__name__)
+_END_SECONDS = 10.0
+_NOTING_SECONDS = 120.0
+_QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:class+path=off")
+"""An archive that does not fit is no matter for words."""
+_lock = threading.Lock()
+
+
+class Farewell(NamedTuple):
+    """What Python does before a JVM that it is connected to ends."""
+
+    stop: Callable[[], None]
+    """Tell Spark to stop."""
+    bear: Callable[[], None]
+    """Do not complain that the JVM is gone."""
+
+
+class Launch:
+    """A JVM on its way, its zygote, and their folder."""
+
+    def __init__(
+        self, settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool, noting: Path | None = None
+    ) -> None:
+        """Start both.
+
+        Args:
+            settings: of the JVM.
+            wishes: settings of Spark that are the user's own.
+            quiet: whether what the JVM prints goes into a file.
+            noting: an entry of the cache whose archive the JVM writes when it ends.
+        """
+        self.settings, self._wishes, self._noting = settings, wishes, noting
+        self._folder = RunFolder()
+        self._local = self._folder.path / "local"
+        self._local.mkdir()
+        self._log = jvm_log() if quiet else None
+        self.farewell: Farewell | None = None
+        self.entry = caches.entry_for(self.settings)
+        self._cached = None if self.entry is None else caches.prepared(self.entry)
+        self._zygote = self._started_zygote()
+        self._jvm = self._started_jvm()
+
+    def _started_zygote(self) -> Zygote | None:
+        if self._noting is not None or why_no_zygote(self._wishes) is not None or not can_be_used():
+            return None
+        with contextlib.ExitStack() as stack:
+            log = None if self._log is None else stack.enter_context(open_log(self._log)).fileno()
+            return Zygote(self._folder.path, os.environ, log)
+
+    def _started_jvm(self) -> Jvm:
+        jars, options = spark_jars(), [f"-Djava.io.tmpdir={self._local}"]
+        if self._noting is not None:
+            jars = (self._noting / caches.JAR, *jars)
+            options += [f"-XX:ArchiveClassesAtExit={self._noting / caches.ARCHIVE}", *_QUIET]
+        elif self._cached is not None:
+            jars = (self._cached.jar, *jars)
+            options += [f"-XX:SharedArchiveFile={self._cached.archive}", *_QUIET]
+        environ = {**os.environ, "PYSPARK_PYTHON": self._python, "PYSPARK_DRIVER_PYTHON": self._python}
+        told_at = self._folder.path / ("connection" if self._cached is None else "connection-archived")
+        return Jvm(self.settings.command(jars, tuple(options)), told_at=told_at, log=self._log, environ=environ)
+
+    @property
+    def _python(self) -> str:
+        """What Spark starts as Python."""
+        return sys.executable if self._zygote is None else str(self._zygote.shim)
+
+    @property
+    def has_local_files(self) -> bool:
+        """Whether the JVM was started with our file system among its classes."""
+        return self._cached is not None or self._noting is not None
+
+    @property
+    def folder_confs(self) -> dict[str, str]:
+        """Settings that keep what Spark writes for itself in our folder, but where the user has a place for it."""
+        own = {"spark.python.unix.domain.socket.dir": str(self._local)}
+        if "spark.local.dir" not in self._wishes and not os.environ.get("SPARK_LOCAL_DIRS"):
+            own["spark.local.dir"] = str(self._local)
+        return own
+
+    @contextlib.contextmanager
+    def announced(self) -> Iterator[None]:
+        """Meanwhile PySpark finds the JVM and the Python of this launch.
+
+        Raises:
+            JvmDied: there is no JVM, with an archive or without.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._jvm.announced())
+            except JvmDied as problem:
+                if self._cached is None:
+                    raise
+                logger.warning("the JVM did not start with its class archive, which is removed: %s", problem)
+                self._drop_archive()
+                stack.enter_context(self._jvm.announced())
+            logger.debug("the JVM listens")
+            stack.enter_context(_workers_are(self._python))
+            yield
+
+    def _drop_archive(self) -> None:
+        assert self._cached is not None, "there is an archive to drop"
+        caches.remove(self._cached.folder)
+        self._cached = None
+        self._jvm.kill()
+        self._jvm = self._started_jvm()
+
+    def close(self) -> None:
+        """End everything that was started; Spark is told where somebody waits for its last words."""
+        if self.farewell is not None and (self._noting is not None or not may_end_abruptly(self._wishes)):
+            self.farewell.stop()
+            self._jvm.end(_END_SECONDS if self._noting is None else _NOTING_SECONDS)
+        elif self.farewell is not None:
+            self.farewell.bear()
+        self._jvm.kill()
+        if self._zygote is not None:
+            self._zygote.end()
+        self._folder.remove()
+
+
+class _OfThisProcess:
+    """The launch of this process, if there is one."""
+
+    launch: Launch | None = None
+
+
+def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
+    """The launch of a process that makes a class archive."""
+    launched = _OfThisProcess.launch = Launch(settings_of(confs), {}, quiet=False, noting=entry)
+    return launched
+
+
+def start_early(deployment: Deployed, *, debug: bool = False) -> Launch | None:
+    """Start what is not started yet; `None` when PySpark's launcher is to do it."""
+    settings, wishes = settings_of(context_confs(deployment, debug=debug)), dict(deployment.confs)
+    with _lock:
+        launched = _OfThisProcess.launch
+        if launched is not None and (launched.farewell is not None or launched.settings == settings):
+            return launched
+        _close()
+        if why_not(deployment.master, wishes) is not None:
+            return None
+        try:
+            _OfThisProcess.launch = Launch(settings, wishes, quiet=not debug)
+        except OSError as problem:
+            logger.warning("the JVM is left to PySpark's launcher: %s", problem)
+            return None
+        logger.debug("the JVM is starting")
+        atexit.register(close)
+        return _OfThisProcess.launch
+
+
+def abandon(problem: Exception) -> None:
+    """Give the launch up: it came to nothing."""
+    logger.warning("the JVM is left to PySpark's launcher: %s", problem)
+    with _lock:
+        _close()
+
+
+def close() -> None:
+    """End what was started, and see to the class archive if it is still to be made."""
+    with _lock:
+        launched = _OfThisProcess.launch
+        _close()
+    if launched is not None and launched.farewell is not None and launched.entry is not None:
+        train_behind(launched.entry, launched.settings)
+
+
+def _close() -> None:
+    launched, _OfThisProcess.launch = _OfThisProcess.launch, None
+    if launched is not None:
+        launched.close()
+
+
+@contextlib.contextmanager
+def _workers_are(python: str) -> Iterator[None]:
+    """What Spark starts as Python is read from the environment when a context is made."""
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    kept = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, python))
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
