@@ -11,6 +11,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.watch import watch
@@ -95,7 +96,7 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
                 session, deployment, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
             logger.debug("the query has started")
-            watch(query, loop, run_state, planner)
+            watch(query, loop, run_state, planner, Executors(session, deployment))
         except (PySparkException, Py4JError, OSError) as problem:
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
             # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.

@@ -7,6 +7,7 @@ from functools import partial
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import copy_committed
 from millstream.errors import ExternalFailure
@@ -16,10 +17,11 @@ from millstream.spark.epoch import EpochLoop
 _SETTLE_SECONDS = 10.0
 
 
-def watch(query: StreamingQuery, loop: EpochLoop, run_state: Run, planner: PlannerSocket) -> None:
+def watch(query: StreamingQuery, loop: EpochLoop, run_state: Run, planner: PlannerSocket, executors: Executors) -> None:
     """Wait until the run has ended, let Spark log its last epoch, then stop the query."""
     try:
         while not loop.finished.wait(0.02) and query.isActive and run_state.requests.ended is None:
+            executors.check()
             _attend(loop, run_state, planner)
         ended = run_state.requests.ended
         if ended is None or (query.exception() is not None and ended != "cancelled"):

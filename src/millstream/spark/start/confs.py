@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from typing import Protocol
 
 from millstream.plan.deployment import MemoryBudget
@@ -43,6 +45,27 @@ def context_confs(deployment: Deployed, *, debug: bool) -> dict[str, str]:
         "spark.driver.memory": f"{deployment.memory.driver_mb}m",
         "spark.driver.extraJavaOptions": " ".join(java_options(quiet=not debug)),
     }
-    if is_local(deployment.master):
-        confs |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
-    return {**confs, **dict(deployment.confs)}
+    wishes = dict(deployment.confs)
+    host = _LOOPBACK if is_local(deployment.master) else _address_towards(deployment.master)
+    if host is not None and "spark.driver.host" not in wishes:
+        # What is not said here Spark sets to the host.
+        confs |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
+    return {**confs, **wishes}
+
+
+def _address_towards(master: str) -> str | None:
+    """The address of this machine on the way to a standalone master: executors must be able to call back.
+
+    Other cluster managers have rules of their own for it.
+    """
+    first = re.match(r"spark://(\[[^\]]+\]|[^:,/]+):(\d+)", master)
+    if first is None:
+        return None
+    try:
+        kind, _, _, _, target = socket.getaddrinfo(first[1].strip("[]"), int(first[2]), type=socket.SOCK_DGRAM)[0]
+        # Nothing is sent: connecting a socket for datagrams only chooses a route.
+        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,15 +30,22 @@ class Zygote:
     """A zygote that is starting; it ends when its standard input does."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], log: int | None = None) -> None:
-        socket = folder / "zygote"
         self.shim = folder / "python"
-        self.shim.write_text(_shim(socket))
+        self.shim.write_text(_shim(folder / "zygote"))
         self.shim.chmod(0o700)
-        env = {**environ, **_SETTINGS}
-        command = [sys.executable, str(_HERE / "zygote_process.py"), str(socket)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, env=env, process_group=0
-        )
+        # It can be asked from now on: shims that come before it is ready wait.
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(folder / "zygote"))
+            listening.listen(64)
+            self._process = subprocess.Popen(
+                [sys.executable, str(_HERE / "zygote_process.py"), str(listening.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={**environ, **_SETTINGS},
+                pass_fds=[listening.fileno()],
+                process_group=0,
+            )
 
     @property
     def pid(self) -> int:
@@ -60,7 +68,7 @@ def can_be_used() -> bool:
     return len(sys.executable) < _LONGEST_SHEBANG and not any(letter.isspace() for letter in sys.executable)
 
 
-def _shim(socket: Path) -> str:
+def _shim(listening: Path) -> str:
     text = (_HERE / "shim.txt").read_text()
-    values = f"PYTHON, ZYGOTE = {os.fsencode(sys.executable)!r}, {str(socket)!r}\n"
+    values = f"PYTHON, ZYGOTE = {os.fsencode(sys.executable)!r}, {str(listening)!r}\n"
     return f"#!{sys.executable} -IS\n{values}{text}"

@@ -1,4 +1,4 @@
-"""The process of the zygote, run as a script: `python zygote_process.py SOCKET`. It ends when its standard input does.
+"""The process of the zygote, run as a script with the descriptor of a listening socket. It ends when its standard input does.
 
 It forks, so it must never have a second thread.
 """
@@ -58,10 +58,8 @@ class Request(NamedTuple):
 class Server:
     """Forks for every shim that connects."""
 
-    def __init__(self, path: str) -> None:
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(path)
-        self._listening.listen(64)
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
         self._ended_read, self._ended_write = os.pipe()
         os.set_blocking(self._ended_read, False)
         os.set_blocking(self._ended_write, False)
@@ -228,12 +226,10 @@ def main() -> None:
     """Import everything, then serve."""
     sys.path.pop(0)  # this folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Shims that come now wait: they get their copy sooner than they could import all this themselves.
-    server = Server(sys.argv[1])
     _preload()
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         sys.exit("a library has started a thread: this Python cannot be forked")
-    server.serve()
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
 
 
 if __name__ == "__main__":
