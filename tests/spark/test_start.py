@@ -170,7 +170,10 @@ def test_nothing_outlives_a_killed_process_and_the_next_start_tidies_up(folder, 
     [
         ({"MILLSTREAM_FAST_START": "0"}, {}),
         ({"SPARK_HOME": str(spark_jars()[0].parent.parent)}, {}),
-        ({}, {"before": "from pyspark.sql import SparkSession; SparkSession.builder.master('local[2]').getOrCreate()"}),
+        (
+            {"PYSPARK_PYTHON": sys.executable},
+            {"before": "from pyspark.sql import SparkSession; SparkSession.builder.master('local[2]').getOrCreate()"},
+        ),
     ],
     ids=["switched off", "a SPARK_HOME", "a running context"],
 )
