@@ -6,10 +6,10 @@ set of options; the JVM checks that again, and without a word goes on without an
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-import logging
 import os
 import shutil
 import stat
@@ -19,7 +19,6 @@ from pathlib import Path
 
 from millstream.spark.start.command import JvmSettings, spark_jars
 
-logger = logging.getLogger(__name__)
 VARIABLE = "MILLSTREAM_CACHE"
 """Environment variable: another place for the cache."""
 ARCHIVE, JAR, ABOUT, FAILED, LOCK = "classes.jsa", "local-files.jar", "about.json", "failed", "making"
@@ -116,8 +115,10 @@ def finish(entry: Path, java: str) -> None:
 
 
 def remove(entry: Path) -> None:
-    """Remove an entry; a JVM that uses it keeps what it has mapped."""
-    (entry / ABOUT).unlink(missing_ok=True)
+    """Remove an entry, as far as it can be removed; a JVM that uses it keeps what it has mapped."""
+    # First what makes it count.
+    with contextlib.suppress(OSError):
+        (entry / ABOUT).unlink(missing_ok=True)
     shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -56,7 +56,7 @@ class Launch:
             quiet: whether what the JVM prints goes into a file.
             noting: an entry of the cache whose archive the JVM writes when it ends.
         """
-        self.settings, self._wishes, self._noting = settings, wishes, noting
+        self.settings, self.wishes, self._noting = settings, wishes, noting
         self._folder = RunFolder()
         self._local = self._folder.path / "local"
         self._local.mkdir()
@@ -68,7 +68,7 @@ class Launch:
         self._jvm = self._started_jvm()
 
     def _started_zygote(self) -> Zygote | None:
-        if self._noting is not None or why_no_zygote(self._wishes) is not None or not can_be_used():
+        if self._noting is not None or why_no_zygote(self.wishes) is not None or not can_be_used():
             return None
         with contextlib.ExitStack() as stack:
             log = None if self._log is None else stack.enter_context(open_log(self._log)).fileno()
@@ -100,7 +100,7 @@ class Launch:
     def folder_confs(self) -> dict[str, str]:
         """Settings that keep what Spark writes for itself in our folder, but where the user has a place for it."""
         own = {"spark.python.unix.domain.socket.dir": str(self._local)}
-        if "spark.local.dir" not in self._wishes and not os.environ.get("SPARK_LOCAL_DIRS"):
+        if "spark.local.dir" not in self.wishes and not os.environ.get("SPARK_LOCAL_DIRS"):
             own["spark.local.dir"] = str(self._local)
         return own
 
@@ -131,9 +131,13 @@ class Launch:
         self._jvm.kill()
         self._jvm = self._started_jvm()
 
+    def fits(self, settings: JvmSettings, wishes: Mapping[str, str]) -> bool:
+        """Whether it is what these settings would start."""
+        return self.settings == settings and self.wishes == wishes
+
     def close(self) -> None:
         """End everything that was started; Spark is told where somebody waits for its last words."""
-        if self.farewell is not None and (self._noting is not None or not may_end_abruptly(self._wishes)):
+        if self.farewell is not None and (self._noting is not None or not may_end_abruptly(self.wishes)):
             self.farewell.stop()
             self._jvm.end(_END_SECONDS if self._noting is None else _NOTING_SECONDS)
         elif self.farewell is not None:
@@ -148,11 +152,13 @@ class _OfThisProcess:
     """The launch of this process, if there is one."""
 
     launch: Launch | None = None
+    pid: int | None = None
 
 
 def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
     """The launch of a process that makes a class archive."""
     launched = _OfThisProcess.launch = Launch(settings_of(confs), {}, quiet=False, noting=entry)
+    _OfThisProcess.pid = os.getpid()
     return launched
 
 
@@ -161,13 +167,14 @@ def start_early(deployment: Deployed, *, debug: bool = False) -> Launch | None:
     settings, wishes = settings_of(context_confs(deployment, debug=debug)), dict(deployment.confs)
     with _lock:
         launched = _OfThisProcess.launch
-        if launched is not None and (launched.farewell is not None or launched.settings == settings):
+        if launched is not None and (launched.farewell is not None or launched.fits(settings, wishes)):
             return launched
         _close()
         if why_not(deployment.master, wishes) is not None:
             return None
         try:
             _OfThisProcess.launch = Launch(settings, wishes, quiet=not debug)
+            _OfThisProcess.pid = os.getpid()
         except OSError as problem:
             logger.warning("the JVM is left to PySpark's launcher: %s", problem)
             return None
@@ -185,6 +192,8 @@ def abandon(problem: Exception) -> None:
 
 def close() -> None:
     """End what was started, and see to the class archive if it is still to be made."""
+    if os.getpid() != _OfThisProcess.pid:
+        return  # a copy of the process that started it
     with _lock:
         launched = _OfThisProcess.launch
         _close()
