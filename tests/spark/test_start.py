@@ -1,5 +1,6 @@
 """Starting Spark: what a run leaves behind, and every way in which a start falls back. Each test starts a process of its own."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -191,26 +192,49 @@ def test_extra_jars_are_left_to_the_launcher(folder, tmp_path):
     assert rows_of(done) == EXPECTED
 
 
-def copied_cache(archive, to):
-    entry = to / "spark" / archive.name
-    shutil.copytree(archive, entry)
-    for path in (to, to / "spark", entry):
-        path.chmod(0o700)
+def copied(archive, entry):
+    """An entry of another cache with the content of ours."""
+    caches.make_folder(entry)
+    for name in (caches.ARCHIVE, caches.JAR, caches.ABOUT):
+        shutil.copy(archive / name, entry / name)
     return entry
 
 
-def test_a_broken_archive_is_removed_and_done_without(folder, archive):
-    cache = folder / "cache"
-    entry = copied_cache(archive, cache)
+def test_an_archive_of_garbage_does_no_harm(folder, archive):
+    entry = copied(archive, folder / "cache" / "spark" / archive.name)
     broken = entry / caches.ARCHIVE
-    size, head = broken.stat().st_size, broken.read_bytes()[: 1 << 16]
     broken.chmod(0o600)
-    broken.write_bytes(head + os.urandom(1 << 20) + b"\xff" * (size - len(head) - (1 << 20)))
-    # A failed try of late: this run shall not make a new one behind itself.
-    done = ran(folder, env={"MILLSTREAM_CACHE": str(cache)})
+    with broken.open("r+b") as file:
+        file.seek(1 << 16)
+        file.write(os.urandom(1 << 20))
+    done = ran(folder, env={"MILLSTREAM_CACHE": str(folder / "cache")})
+    assert rows_of(done) == EXPECTED
+    assert len(warnings_of(done)) <= 1
+
+
+def test_a_jvm_that_dies_of_its_archive_is_started_without(folder, archive, settings, monkeypatch):
+    home = folder / "java"
+    java = java_home(
+        home, f'case "$*" in *SharedArchiveFile*) exit 134;; esac\nexec {os.path.realpath(settings.java)} "$@"'
+    )
+    (home / "lib").mkdir()
+    (home / "lib" / "modules").touch()
+    (home / "release").write_text("dies of archives")
+    monkeypatch.setenv("MILLSTREAM_CACHE", str(folder / "cache"))
+    entry = copied(archive, caches.entry_for(dataclasses.replace(settings, java=str(java))))
+    done = ran(folder, env={"JAVA_HOME": str(home)})
     assert rows_of(done) == EXPECTED
     [line] = warnings_of(done)
     assert "class archive" in line
+    assert caches.prepared(entry) is None
+
+
+def java_home(home, script):
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return java
 
 
 def test_without_a_zygote_python_processes_start_one_by_one(folder, archive):
@@ -231,10 +255,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(folder):
 
 def test_a_java_that_is_a_script_starts_without_archive(folder, settings):
     home = folder / "java"
-    (home / "bin").mkdir(parents=True)
-    java = home / "bin" / "java"
-    java.write_text(f'#!/bin/sh\nexec {os.path.realpath(settings.java)} "$@"\n')
-    java.chmod(0o755)
+    java_home(home, f'exec {os.path.realpath(settings.java)} "$@"')
     done = ran(folder, env={"JAVA_HOME": str(home)})
     assert rows_of(done) == EXPECTED
     assert not told(done.stdout)["has_archive"]

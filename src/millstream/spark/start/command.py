@@ -38,7 +38,6 @@ LAUNCHERS_OPTIONS = (
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
-    "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
