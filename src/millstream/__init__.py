@@ -50,6 +50,7 @@ from millstream.connectors.print.spec import print_rows as print
 from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
 from millstream.plan.deployment import EpochPolicy
+from millstream.tracebacks import publish
 
 __version__ = "0.1.0"
 
@@ -58,14 +59,17 @@ if TYPE_CHECKING:
     from millstream.runtime.stored_state import read_state
 
 
+_LATER = {"read_files": "millstream.connectors.files.reader", "read_state": "millstream.runtime.stored_state"}
+
+
 def __getattr__(name: str) -> Any:
     """Names that need heavier libraries are loaded when they are first used."""
-    if name == "read_files":
-        return importlib.import_module("millstream.connectors.files.reader").read_files
-    if name == "read_state":
-        return importlib.import_module("millstream.runtime.stored_state").read_state
-    msg = f"module 'millstream' has no attribute {name!r}"
-    raise AttributeError(msg)
+    if name not in _LATER:
+        msg = f"module 'millstream' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    publish(globals(), [name])
+    return globals()[name]
 
 
 __all__ = [
@@ -128,3 +132,5 @@ __all__ = [
     "watermark",
     "window_state",
 ]
+
+publish(globals(), __all__)

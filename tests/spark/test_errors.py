@@ -1,5 +1,9 @@
 """What goes wrong in a worker reaches the user as one of our errors: step, file and line, value."""
 
+import re
+import traceback
+from pathlib import Path
+
 import pytest
 
 import millstream as ms
@@ -28,6 +32,19 @@ def test_a_failing_function_names_step_line_and_record(spark):
     assert f"test_errors.py:{divide.__code__.co_firstlineno + 1} in divide" in error.message
     assert '{"a": 0}' in error.found
     assert "on_error" in error.hint
+
+
+def test_the_account_of_a_worker_is_the_users_function_alone(spark, monkeypatch):
+    monkeypatch.delenv("MILLSTREAM_DEBUG", raising=False)
+    with pytest.raises(StepFailed) as caught:
+        run(lambda rows: rows.map(divide, schema="a long", id="divide"))
+    shown = "".join(traceback.format_exception(caught.value))
+    files = re.findall(r'File "([^"]+)", line \d+, in (\w+)', shown)
+    assert [name for file, name in files if Path(file).name == "test_errors.py"][0] == "divide"
+    assert [name for file, name in files if file.startswith(str(Path(ms.__file__).parent))] == ["run"]
+    assert "ZeroDivisionError: integer division or modulo by zero\n\nThe above exception was the direct cause" in shown
+    assert "py4j" not in shown
+    assert "pyspark" not in shown
 
 
 def test_a_row_that_does_not_fit_the_schema_names_column_and_types(spark):

@@ -13,6 +13,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.step import CoProcess, StepInput
 from millstream.model.schema import SchemaLike
+from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Handler = CoProcessFunction | BroadcastFunction
 
 
+@public
 class ConnectedStreams:
     """Two streams that one function handles."""
 

@@ -26,10 +26,12 @@ from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment
 from millstream.plan.explain import explain
+from millstream.tracebacks import public
 
 _MAX_ID = 100
 
 
+@public
 class Job:
     """A data pipeline.
 

@@ -28,6 +28,7 @@ from millstream.graph.window import WindowSpec
 from millstream.graph.window_checks import Accumulation
 from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 
 
+@public
 class KeyedStream:
     """Rows partitioned by key.
 

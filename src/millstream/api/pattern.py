@@ -13,6 +13,7 @@ from millstream.graph.pattern import Clause, Condition, Contiguity, Join, Patter
 from millstream.graph.step import Pattern as PatternStep
 from millstream.model.schema import Schema, SchemaLike
 from millstream.model.time import DurationLike, positive_ms
+from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     from millstream.api.keyed import KeyedStream
@@ -23,6 +24,7 @@ ConditionLike = str | Callable[..., Any]
 Between = Literal["first_to_last", "previous_to_current"]
 
 
+@public
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pattern:
     """A pattern under construction; every method returns a new one, and options belong to the stage named last.
@@ -173,6 +175,7 @@ def _condition(condition: ConditionLike) -> Condition:
     return Condition(function=function_ref(condition))
 
 
+@public
 class PatternStream:
     """A pattern over a keyed stream; the methods say what becomes of a match.
 

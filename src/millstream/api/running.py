@@ -9,10 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
 from millstream.plan.deployment import DeploymentPlan
+from millstream.tracebacks import public
 
 NEWER_OUTPUT = ("refuse", "keep", "truncate")
 _KEPT_EPOCHS = 1000
@@ -48,6 +50,7 @@ def engine_for(
     return partial(engine.run, deployment, start=start, **options)
 
 
+@public
 class RunningJob:
     """A job that runs. Made by `Job.start`.
 
@@ -62,6 +65,7 @@ class RunningJob:
         self._epochs: deque[Any] = deque(maxlen=_KEPT_EPOCHS)
         self._result: Any = None
         self._problem: BaseException | None = None
+        self._trace: TracebackType | None = None
         self._ended = threading.Event()
         # A process that ends does not wait for it: what is not durable then is done again by the next run.
         self._thread = threading.Thread(target=self._run, name=f"millstream-{name}", daemon=True)
@@ -71,7 +75,7 @@ class RunningJob:
         try:
             self._result = self._engine(control=self._control, listener=self._note)
         except BaseException as problem:  # raised again by `wait`, in the thread that asks
-            self._problem = problem
+            self._problem, self._trace = problem, problem.__traceback__
         finally:
             self._ended.set()
 
@@ -143,7 +147,8 @@ class RunningJob:
         # An interpreter that ends while native code of the thread still cleans up would abort.
         self._thread.join()
         if self._problem is not None:
-            raise self._problem
+            # Asked twice, it would otherwise show the frames of both askers.
+            raise self._problem.with_traceback(self._trace)
         return self._result
 
     def _end(self, action: str, timeout: float | None, **wish: Any) -> Any:

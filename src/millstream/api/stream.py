@@ -31,6 +31,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
 from millstream.model.schema import Schema, SchemaLike, schema_of
 from millstream.model.time import DurationLike
+from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     from millstream.api.connected import ConnectedStreams
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from millstream.api.keyed import KeyedStream
 
 
+@public
 class DataStream:
     """Rows with a schema, on their way from one step to the next."""
 

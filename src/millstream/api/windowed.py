@@ -19,6 +19,7 @@ from millstream.graph.trigger import TriggerSpec, checked_trigger
 from millstream.graph.window import WindowSpec
 from millstream.graph.window_checks import Accumulation
 from millstream.model.schema import SchemaLike
+from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     from millstream.api.keyed import KeyedStream
@@ -57,6 +58,7 @@ def _default_trigger(window: WindowSpec) -> TriggerSpec | None:
     return TriggerSpec(kind="event_time" if window.is_event_timed else "processing_time")
 
 
+@public
 class WindowedStream:
     """Windows per key; the methods say what becomes of a window's rows when it fires."""
 

@@ -23,6 +23,7 @@ from millstream.errors import (
     InvalidStep,
     MillstreamError,
 )
+from millstream.tracebacks import full_tracebacks
 
 OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 _OURS = f"{Path(millstream.__file__).parent}/"
@@ -55,7 +56,8 @@ def exit_code(error: MillstreamError) -> int:
 def reported(*, debug: bool) -> Iterator[None]:
     """Print errors of the body and leave with their exit code; a traceback only with `debug`."""
     try:
-        yield
+        with full_tracebacks(wanted=debug):
+            yield
     except MillstreamError as error:
         _show(error, debug=debug)
         raise typer.Exit(exit_code(error)) from error

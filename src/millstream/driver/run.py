@@ -27,6 +27,7 @@ from millstream.spark.compile import start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
 from millstream.spark.session import open_session
+from millstream.tracebacks import is_debugging
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def run(
 
     Without a checkpoint directory a temporary one is used and removed.
     """
-    attempts = _Attempts(clock, listener, control or RunControl(), start, debug=debug)
+    attempts = _Attempts(clock, listener, control or RunControl(), start, debug=debug or is_debugging())
     tolerated = deployment.epochs.tolerated_failures
     if deployment.checkpoint is not None:
         return run_tolerant(lambda result: attempts.once(deployment, result), tolerated, lambda: attempts.result)
@@ -101,6 +102,7 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
             # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.
             is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
-            raise translated(cause) from (cause if debug or not is_known else None)
+            error = translated(cause)
+            raise error from (cause if error is not cause and (debug or not is_known) else error.__cause__)
         finally:
             planner.close()

@@ -8,6 +8,7 @@ from typing import Literal
 from millstream.errors import InvalidPlan
 from millstream.model.ids import StepId
 from millstream.plan.partitioned import PartitionedPlan
+from millstream.tracebacks import public
 
 StateBackend = Literal["rocksdb", "memory"]
 STATE_BACKENDS = ("rocksdb", "memory")
@@ -22,6 +23,7 @@ class FlowControl:
     credit: int
 
 
+@public
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
     """Sizes that bound what a task holds at once."""
@@ -40,6 +42,7 @@ class MemoryBudget:
             raise InvalidPlan(msg, code="PLAN-030", found=dataclasses.asdict(self), hint="correct the budget")
 
 
+@public
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpochPolicy:
     """How epochs are cut, kept and given up. Times are milliseconds."""

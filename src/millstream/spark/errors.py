@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from millstream import errors
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.tracebacks import account_of
 
 _MARK = re.compile(r"<<millstream:([A-Za-z0-9+/=]+)>>")
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -22,13 +23,20 @@ class WorkerError(RuntimeError):
     """Carries one of our errors through the JVM as text."""
 
 
+class WorkerTraceback(Exception):
+    """How the user's own code failed in a worker, as text: the frames themselves cannot leave their process."""
+
+    def __str__(self) -> str:
+        return f"in a worker of Spark\n{self.args[0]}"
+
+
 @contextlib.contextmanager
 def carried() -> Iterator[None]:
     """Inside a worker: wrap our errors so that their fields survive the trip."""
     try:
         yield
     except MillstreamError as problem:
-        fields = {**problem.fields(), "kind": type(problem).__name__}
+        fields = {**problem.fields(), "kind": type(problem).__name__, "account": account_of(problem)}
         # Base64 passes through every kind of quoting on the way.
         msg = f"<<millstream:{base64.b64encode(json.dumps(fields).encode()).decode()}>>"
         raise WorkerError(msg) from problem
@@ -47,7 +55,9 @@ def translated(problem: Exception) -> MillstreamError:
         fields = json.loads(base64.b64decode(found.group(1)))
         kind = getattr(errors, fields.pop("kind"))
         message = fields.pop("message")
+        account = fields.pop("account")
         rebuilt: MillstreamError = kind(message, **fields)
+        rebuilt.__cause__ = None if account is None else WorkerTraceback(account)
         return rebuilt
     python = _PYTHON_ERROR.findall(text)
     lines = text.strip().splitlines() or [type(problem).__name__]

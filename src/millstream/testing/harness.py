@@ -23,6 +23,7 @@ from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.runtime.counts import Counts
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.tracebacks import public
 
 Engine = Literal["local", "spark"]
 Row = dict[str, Any]
@@ -33,6 +34,7 @@ _ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 _ABORTED = "TEST-ABORT"
 
 
+@public
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutput:
     """What a run gave: rows by sink, and numbers about the run."""
@@ -64,6 +66,7 @@ def standing_clock() -> int:
     return 0
 
 
+@public
 def run_job(
     job: Job,
     inputs: Mapping[str, Script] | None = None,
