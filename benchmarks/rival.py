@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.data import Shape, generated
 from benchmarks.measure import Epoch, Setting

@@ -52,7 +52,7 @@ def main() -> int:
 
 def write_rows(folder: Path, seed: int) -> list[dict[str, int | str]]:
     chance = random.Random(seed)
-    rows = [
+    rows: list[dict[str, int | str]] = [
         {"seq": i, "account": f"a{chance.randrange(200):03d}", "amount": chance.randrange(-500, 900)}
         for i in range(ROWS)
     ]
@@ -141,7 +141,7 @@ def check(url: str, rows: list[dict[str, int | str]]) -> bool:
         balances[str(row["account"])] += int(row["amount"])
     with psycopg.connect(url) as connection:
         payments = Counter(connection.execute("SELECT seq, account, amount FROM payments").fetchall())
-        latest = dict(connection.execute("SELECT account, balance FROM balances").fetchall())
+        latest: dict[str, int] = dict(connection.execute("SELECT account, balance FROM balances").fetchall())
     expected = Counter((row["seq"], row["account"], row["amount"]) for row in rows)
     lost, doubled = expected - payments, payments - expected
     console.print(

@@ -13,7 +13,7 @@ class Balance(ms.ProcessFunction):
 
     total = ms.ValueState(int)
 
-    def process(self, row, context):
+    def process(self, row: ms.Row, context: ms.Context) -> ms.Rows:
         balance = (self.total.value() or 0) + row["amount"]
         self.total.update(balance)
         yield {"account": row["account"], "balance": balance, "payments": row["seq"]}

@@ -25,7 +25,8 @@ from millstream.api.functions import (
 )
 from millstream.api.job import Job
 from millstream.api.keyed import KeyedStream
-from millstream.api.process import Context, CoProcessFunction, ProcessFunction, TimeWindow
+from millstream.api.process import Context, CoProcessFunction, ProcessFunction, Row, Rows, TimeWindow
+from millstream.api.result import EpochSummary, PartitionWatermark, RunResult
 from millstream.api.running import RunningJob
 from millstream.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from millstream.api.stream import DataStream
@@ -80,6 +81,7 @@ __all__ = [
     "Context",
     "DataStream",
     "EpochPolicy",
+    "EpochSummary",
     "GlobalWindow",
     "Job",
     "KeyedStream",
@@ -88,8 +90,12 @@ __all__ = [
     "MillstreamError",
     "PaneInfo",
     "PaneTiming",
+    "PartitionWatermark",
     "ProcessFunction",
     "ReducingState",
+    "Row",
+    "Rows",
+    "RunResult",
     "RunningJob",
     "TimeWindow",
     "Trigger",

@@ -87,6 +87,12 @@ class InvalidStep(MillstreamError, ValueError):
     domain: Domain = "user"
 
 
+class InvalidCall(InvalidStep, TypeError):
+    """Arguments that do not fit the function called."""
+
+    code = "PLAN-060"
+
+
 class InvalidSchema(MillstreamError, TypeError):
     """A schema that cannot be understood, or rows that do not fit one."""
 

@@ -7,6 +7,7 @@ as the function of a failing step; `MILLSTREAM_DEBUG=1` and `--debug` leave ever
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import inspect
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, Literal, TypeVar, cast
 
-from millstream.errors import MillstreamError
+from millstream.errors import InvalidCall, MillstreamError
 
 VARIABLE = "MILLSTREAM_DEBUG"
 _OURS = f"{Path(__file__).parent}{os.sep}"
@@ -119,12 +120,31 @@ def _shortened(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            return _called(function, args, kwargs)
         except MillstreamError as error:
             shorten(error)
             raise
 
     return call
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except TypeError as problem:
+        # No frame below this one: the function did not begin, so that the arguments are what does not fit.
+        if problem.__traceback__ is not None and problem.__traceback__.tb_next is None:
+            raise _misfit(function, kwargs, problem) from None
+        raise
+
+
+def _misfit(function: Callable[..., Any], kwargs: dict[str, Any], problem: TypeError) -> InvalidCall:
+    parameters = inspect.signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD and each.name not in {"self", "cls"}]
+    unknown = [name for name in kwargs if name not in known]
+    close = [near for name in unknown for near in difflib.get_close_matches(name, known, 1)]
+    hint = f"did you mean {close[0]}=?" if close else "correct the call"
+    return InvalidCall(str(problem), known=", ".join(known) or "no arguments", hint=hint)
 
 
 def shorten(error: BaseException, caller: Owner = "theirs") -> None:

@@ -18,7 +18,7 @@ from millstream.testing import ADVANCE_CLOCK
 def combined(name: str, cases: Sequence[Case]) -> ms.Job:
     """One job with the steps of all cases."""
     steps = [_prefixed(case.name, step) for case in cases for step in case.job().model.steps]
-    return ms.Job.from_model(StreamModel(name=name, steps=tuple(steps)))
+    return ms.Job._from_model(StreamModel(name=name, steps=tuple(steps)))
 
 
 def _prefixed(case: str, step: Step) -> Step:

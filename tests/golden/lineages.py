@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import millstream as ms
+from millstream.api.control import RunControl
+from millstream.api.result import EpochSummary, RunResult
 from millstream.checkpoint.savepoint_files import verify_savepoint
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.memory.spec import MARK
@@ -18,8 +20,6 @@ from millstream.graph.step import Sink
 from millstream.model.connector import ConnectorSpec
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
-from millstream.runtime.control import RunControl
-from millstream.runtime.result import EpochSummary, RunResult
 from millstream.runtime.start import Start
 from millstream.testing.harness import scripted, standing_clock
 

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 import millstream as ms
+from millstream.api.control import RunControl
 from millstream.connectors.collect.sink import clear, collected
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
-from millstream.runtime.control import RunControl
 from millstream.spark.compile import compile_levels
 
 pytestmark = pytest.mark.spark

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 import millstream as ms
+from millstream.api.control import RunControl
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.savepoint_files import verify_savepoint
 from millstream.connectors.collect.sink import clear, collected
@@ -13,7 +14,6 @@ from millstream.driver.run import run
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.local.run import run as run_local
 from millstream.plan.deployment import Deployment
-from millstream.runtime.control import RunControl
 from millstream.runtime.start import Start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

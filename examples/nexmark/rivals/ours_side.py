@@ -9,9 +9,9 @@ import pyarrow as pa
 from examples.nexmark.rivals.process import ALL
 from examples.nexmark.rivals.setting import MASTER, PARALLELISM, Answer, Setting
 
+from millstream.api.result import EpochSummary
 from millstream.driver.run import run as run_on_spark
 from millstream.plan.deployment import Deployment
-from millstream.runtime.result import EpochSummary
 
 
 def run(setting: Setting) -> Answer:

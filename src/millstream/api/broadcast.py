@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from millstream.api.process import Context, Row
+from millstream.api.process import Context, Row, Rows
 from millstream.api.state import MapState, StateCell, states_of
 from millstream.errors import InvalidStep
 from millstream.graph.state import StateDescriptor
@@ -62,12 +61,12 @@ class BroadcastFunction:
     timers; without keys it has broadcast state only.
     """
 
-    def process(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+    def process(self, row: Row, ctx: Context) -> Rows | None:
         """Handle a row of the stream that `connect` was called on."""
         msg = f"{type(self).__name__} must define process(self, row, ctx)"
         raise TypeError(msg)
 
-    def process_broadcast(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+    def process_broadcast(self, row: Row, ctx: Context) -> Rows | None:
         """Handle a row of the broadcast stream: called in every subtask, so that each has the same broadcast state.
 
         Rows it returns are emitted once, by the first subtask. There is no key, hence no keyed state and no timer.
@@ -75,7 +74,7 @@ class BroadcastFunction:
         msg = f"{type(self).__name__} must define process_broadcast(self, row, ctx)"
         raise TypeError(msg)
 
-    def on_timer(self, timestamp: int, ctx: Context) -> Iterable[Row] | None:
+    def on_timer(self, timestamp: int, ctx: Context) -> Rows | None:
         """Handle a due timer; the default does nothing."""
 
     def state_descriptors(self) -> list[StateDescriptor]:
@@ -91,16 +90,16 @@ class BroadcastStream:
     """A stream of which every subtask gets every row; `connect` another stream to it."""
 
     def __init__(self, job: Job, source: StepInput) -> None:
-        self.job, self._source = job, source
+        self._job, self._source = job, source
 
-    def as_input(self) -> StepInput:
+    def _as_input(self) -> StepInput:
         """This stream as the input of a step."""
         return StepInput(step=self._source.step, output=self._source.output, partition="broadcast")
 
 
 def updates_input(updates: BroadcastStream, job: Job, step: str | None) -> StepInput:
     """A broadcast stream that brings patterns, as the input of their step."""
-    if not isinstance(updates, BroadcastStream) or updates.job is not job:
+    if not isinstance(updates, BroadcastStream) or updates._job is not job:
         msg = "patterns are brought by a broadcast stream of the same job"
         raise InvalidStep(msg, code="STEP-077", step=step, found=repr(updates), hint="pass rules.broadcast()")
-    return updates.as_input()
+    return updates._as_input()

@@ -53,9 +53,9 @@ class ConnectedStreams:
             outputs=side_outputs(outputs or {}, label),
             on_error=policy(on_error, label),
         )
-        node = self._job.add(operation, (self._left, self._right), given_id=id, uid=uid)
-        self._job.add_dead_letter(node, on_error)
-        return self._job.stream(node)
+        node = self._job._add(operation, (self._left, self._right), given_id=id, uid=uid)
+        self._job._add_dead_letter(node, on_error)
+        return self._job._stream(node)
 
     def _checked(self, reference: FunctionRef, label: str) -> Handler:
         """The function must be of the kind that the two streams need."""

@@ -10,6 +10,7 @@ from typing import Any
 from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import DeadLetter, OnErrorLike, policy
 from millstream.api.keyed import KeyedStream
+from millstream.api.result import RunResult
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
@@ -18,17 +19,24 @@ from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.step import DEAD, Emit, Operation, Sink, Source, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
-from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
+from millstream.model.connector import (
+    ConnectorSpec,
+    NewerOutput,
+    checked_options,
+    sink_declaration,
+    source_declaration,
+)
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import StepId, job_name, step_id
 from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
-from millstream.plan.deployment import Deployment
+from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget, StateBackend
 from millstream.plan.explain import explain
 from millstream.tracebacks import public
 
 _MAX_ID = 100
+_DEFAULTS = Deployment()
 
 
 @public
@@ -100,19 +108,19 @@ class Job:
             on_error=policy(on_error, name),
             credit=credit,
         )
-        node = self.add(operation, (), given_id=name, uid=uid)
-        self.add_dead_letter(node, on_error)
-        return self.stream(node)
+        node = self._add(operation, (), given_id=name, uid=uid)
+        self._add_dead_letter(node, on_error)
+        return self._stream(node)
 
-    def stream(self, node: StreamNode) -> DataStream:
+    def _stream(self, node: StreamNode) -> DataStream:
         """The main output of a step; used by the streams."""
         return DataStream(self, node)
 
-    def keyed_stream(self, node: StreamNode, output: str, keys: tuple[str, ...]) -> KeyedStream:
+    def _keyed_stream(self, node: StreamNode, output: str, keys: tuple[str, ...]) -> KeyedStream:
         """An output of a step, partitioned; used by the streams."""
         return KeyedStream(self, node, output, keys)
 
-    def connected(self, left: StepInput, right: StepInput) -> ConnectedStreams:
+    def _connected(self, left: StepInput, right: StepInput) -> ConnectedStreams:
         """Two inputs of one function; used by the streams."""
         return ConnectedStreams(self, left, right)
 
@@ -141,12 +149,12 @@ class Job:
 
         return sql_stream(self, text, streams, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
 
-    def node(self, step: StepId) -> StreamNode:
+    def _node(self, step: StepId) -> StreamNode:
         """A step with everything known about it."""
         return self._nodes[step]
 
     @contextlib.contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
+    def _all_or_nothing(self) -> Iterator[None]:
         """Steps that belong together: if one of them is refused, none stays."""
         steps, nodes = dict(self._steps), dict(self._nodes)
         try:
@@ -155,7 +163,7 @@ class Job:
             self._steps, self._nodes = steps, nodes
             raise
 
-    def free_id(self, wanted: str) -> str:
+    def _free_id(self, wanted: str) -> str:
         """An id that no step bears, nor stands before a dot in one."""
         taken = {name for step in self._steps.values() for name in (step.id, step.uid)}
         unique, number = wanted, 2
@@ -163,7 +171,7 @@ class Job:
             unique, number = f"{wanted}-{number}", number + 1
         return unique
 
-    def add(
+    def _add(
         self,
         operation: Operation,
         inputs: Sequence[StepInput],
@@ -197,7 +205,7 @@ class Job:
         self._steps[identifier], self._nodes[identifier] = step, node
         return node
 
-    def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
+    def _add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
         """Check a sink and append it; used by the streams."""
         checked_id = step_id(name)
         connector = _connector(connector, checked_id)
@@ -206,13 +214,13 @@ class Job:
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(checked_id)
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
-        self.add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=unique, uid=uid)
+        self._add(Sink(connector=ConnectorSpec(connector.name, options)), (source,), given_id=unique, uid=uid)
 
-    def add_dead_letter(self, node: StreamNode, on_error: OnErrorLike) -> None:
+    def _add_dead_letter(self, node: StreamNode, on_error: OnErrorLike) -> None:
         """Connect a step's dead letters to their sink."""
         if isinstance(on_error, DeadLetter):
             uid = None if node.uid == node.id else f"{node.uid}.dead"
-            self.add_sink(f"{node.id}.dead", on_error.sink, StepInput(step=node.id, output=DEAD), uid=uid)
+            self._add_sink(f"{node.id}.dead", on_error.sink, StepInput(step=node.id, output=DEAD), uid=uid)
 
     def _derived_id(self, operation: Operation, inputs: Sequence[StepInput]) -> StepId:
         return self._derived(operation, inputs[0].step if inputs else "step", self._steps)
@@ -247,10 +255,10 @@ class Job:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Job:
         """Read the declarative form; the plan equals the one it was written from."""
-        return cls.from_model(model_from_json(value))
+        return cls._from_model(model_from_json(value))
 
     @classmethod
-    def from_model(cls, model: StreamModel) -> Job:
+    def _from_model(cls, model: StreamModel) -> Job:
         """A job that holds the steps of a model."""
         job = cls(model.name)
         job._requirements = model.requirements
@@ -264,29 +272,40 @@ class Job:
         *,
         local: bool = False,
         checkpoint: str | Path | None = None,
+        manifests: str | None = None,
         from_savepoint: str | Path | None = None,
-        on_newer_output: str = "refuse",
+        on_newer_output: NewerOutput = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
-        **options: Any,
-    ) -> Any:
+        epochs: EpochPolicy = _DEFAULTS.epochs,
+        master: str = _DEFAULTS.master,
+        state_backend: StateBackend = _DEFAULTS.state_backend,
+        memory: MemoryBudget = _DEFAULTS.memory,
+        confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
+    ) -> RunResult:
         """Run until the input ends: on Spark, or in this process with `local=True`.
 
         With a `checkpoint` directory a killed run is resumed by running it again; without one the run starts afresh in
-        a temporary directory. Further options: `manifests`, `epochs`, `master`, `state_backend`, `memory`, `confs`.
+        a temporary directory.
 
         Args:
             local: run in this process, without Spark.
             checkpoint: keep state here.
+            manifests: another store for manifests, head and lease: `s3://…`, `postgresql://…` or `sqlite:///…`.
             from_savepoint: the directory of a savepoint to go on from; a checkpoint that did already is resumed.
             on_newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
             allow_dropped_state: accept that no step takes some state of the savepoint.
             ignore_state_once: give the checkpoint's state up and start over; has an effect once.
-            **options: where and how it runs.
+            epochs: how epochs are cut, kept and given up.
+            master: Spark's master.
+            state_backend: `rocksdb`, or `memory`, which also keeps pages in the workers between epochs.
+            memory: sizes that bound what a task holds at once.
+            confs: settings of Spark, as pairs.
         """
         engine = self._engine(
             checkpoint,
-            options,
+            {"manifests": manifests, "epochs": epochs, "master": master}
+            | {"state_backend": state_backend, "memory": memory, "confs": confs},
             local=local,
             from_savepoint=from_savepoint,
             on_newer_output=on_newer_output,
@@ -300,16 +319,22 @@ class Job:
         *,
         local: bool = False,
         checkpoint: str | Path | None = None,
+        manifests: str | None = None,
         from_savepoint: str | Path | None = None,
-        on_newer_output: str = "refuse",
+        on_newer_output: NewerOutput = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
-        **options: Any,
+        epochs: EpochPolicy = _DEFAULTS.epochs,
+        master: str = _DEFAULTS.master,
+        state_backend: StateBackend = _DEFAULTS.state_backend,
+        memory: MemoryBudget = _DEFAULTS.memory,
+        confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
     ) -> RunningJob:
         """Run in a thread of this process and return at once; the options are those of `run`."""
         engine = self._engine(
             checkpoint,
-            options,
+            {"manifests": manifests, "epochs": epochs, "master": master}
+            | {"state_backend": state_backend, "memory": memory, "confs": confs},
             local=local,
             from_savepoint=from_savepoint,
             on_newer_output=on_newer_output,
@@ -318,8 +343,8 @@ class Job:
         )
         return RunningJob(self.name, engine)
 
-    def _engine(self, checkpoint: str | Path | None, options: dict[str, Any], **past: Any) -> Engine:
-        deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **options)
+    def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> Engine:
+        deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **chosen)
         return engine_for(self.compile(deployment).deployment, **past)
 
 

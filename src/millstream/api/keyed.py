@@ -63,7 +63,7 @@ class KeyedStream:
         if emit not in _EMITS:
             msg = "unknown emit mode"
             raise InvalidStep(msg, code="STEP-070", step=id, found=repr(emit), known=_EMITS, hint="correct emit=")
-        return self.then(KeyedAggregate(aggregates=checked(aggregates, id), emit=emit), id, uid)
+        return self._then(KeyedAggregate(aggregates=checked(aggregates, id), emit=emit), id, uid)
 
     def reduce(
         self,
@@ -73,7 +73,7 @@ class KeyedStream:
         uid: str | None = None,
     ) -> DataStream:
         """Combine each row with the result so far, `function(so_far, row)`; emits the result after every row."""
-        return self.then(Reduce(function=function_ref(function, step=id)), id, uid)
+        return self._then(Reduce(function=function_ref(function, step=id)), id, uid)
 
     def process(
         self,
@@ -102,8 +102,8 @@ class KeyedStream:
             on_error=policy(on_error, label),
         )
         node = self._add(operation, id, uid)
-        self._job.add_dead_letter(node, on_error)
-        return self._job.stream(node)
+        self._job._add_dead_letter(node, on_error)
+        return self._job._stream(node)
 
     def window(
         self,
@@ -155,7 +155,7 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        return self.pair(other, join_operation(how, within, where, prefix, keep), id, uid)
+        return self._pair(other, join_operation(how, within, where, prefix, keep), id, uid)
 
     def temporal_join(
         self,
@@ -179,7 +179,7 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        return self.pair(versions, TemporalJoin(how=checked_how(how, ("inner", "left")), prefix=prefix), id, uid)
+        return self._pair(versions, TemporalJoin(how=checked_how(how, ("inner", "left")), prefix=prefix), id, uid)
 
     def deduplicate(
         self,
@@ -208,7 +208,7 @@ class KeyedStream:
             ttl=None if ttl is None else positive_ms(ttl, what="ttl"),
             emit=checked_choice(emit, RANK_EMITS, "emit"),
         )
-        return self.then(operation, id, uid)
+        return self._then(operation, id, uid)
 
     def top_n(
         self,
@@ -235,33 +235,33 @@ class KeyedStream:
             uid: names the state, if the step was called otherwise when it was written.
         """
         operation = TopN(n=n, by=by, rank=rank, ties=ties, emit=checked_choice(emit, RANK_EMITS, "emit"))
-        return self.then(operation, id, uid)
+        return self._then(operation, id, uid)
 
-    def pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
+    def _pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a step over this stream and another keyed one."""
         if not isinstance(other, KeyedStream) or other._job is not self._job:
             msg = f"a {operation.kind} takes a keyed stream of the same job"
             raise InvalidStep(
                 msg, code="STEP-077", step=given_id, found=repr(other), hint="call key_by on the other stream too"
             )
-        inputs = (self.as_input(), other.as_input())
-        return self._job.stream(self._job.add(operation, inputs, given_id=given_id, uid=uid))
+        inputs = (self._as_input(), other._as_input())
+        return self._job._stream(self._job._add(operation, inputs, given_id=given_id, uid=uid))
 
     def connect(self, other: KeyedStream | BroadcastStream) -> ConnectedStreams:
         """Bring two streams together: rows with equal keys meet the same state and timers.
 
         The other stream is keyed too, or all of it reaches every subtask: `connect(rules.broadcast())`.
         """
-        if isinstance(other, BroadcastStream) and other.job is self._job:
-            return ConnectedStreams(self._job, self.as_input(), other.as_input())
+        if isinstance(other, BroadcastStream) and other._job is self._job:
+            return ConnectedStreams(self._job, self._as_input(), other._as_input())
         if not isinstance(other, KeyedStream) or other._job is not self._job:
             msg = "connect takes a keyed stream of the same job"
             raise InvalidStep(
                 msg, code="STEP-077", step=self._node.id, found=repr(other), hint="call key_by on the other stream too"
             )
-        return ConnectedStreams(self._job, self.as_input(), other.as_input())
+        return ConnectedStreams(self._job, self._as_input(), other._as_input())
 
-    def as_input(self) -> StepInput:
+    def _as_input(self) -> StepInput:
         """This stream as the input of a step."""
         return StepInput(step=self._node.id, output=self._output, partition="hash", keys=self._keys)
 
@@ -300,17 +300,17 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        inputs = (self.as_input(), updates_input(updates, self._job, id))
+        inputs = (self._as_input(), updates_input(updates, self._job, id))
         operation = Patterns(on_update=on_update, order_by=ordered(order_by))
-        return self._job.stream(self._job.add(operation, inputs, given_id=id, uid=uid))
+        return self._job._stream(self._job._add(operation, inputs, given_id=id, uid=uid))
 
-    def then(self, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
+    def _then(self, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a keyed step."""
-        return self._job.stream(self._add(operation, given_id, uid))
+        return self._job._stream(self._add(operation, given_id, uid))
 
     def _add(self, operation: Operation, given_id: str | None, uid: str | None) -> StreamNode:
-        return self._job.add(operation, (self.as_input(),), given_id=given_id, uid=uid)
+        return self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid)
 
-    def label(self, kind: str) -> str:
+    def _label(self, kind: str) -> str:
         """How a step without an id is called in messages."""
         return f"{self._node.id}.{kind}"

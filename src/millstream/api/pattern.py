@@ -234,7 +234,7 @@ class PatternStream:
             timed_out_measures=tuple((timed_out or {}).items()),
             order_by=self._order,
         )
-        return self._stream.then(operation, id, uid)
+        return self._stream._then(operation, id, uid)
 
     def _called(
         self,
@@ -246,7 +246,7 @@ class PatternStream:
         *,
         many: bool,
     ) -> DataStream:
-        label = id or self._stream.label("pattern")
+        label = id or self._stream._label("pattern")
         reference, target = _typed(function, schema, label, many=many)
         expired, its_schema = (None, None) if timed_out[0] is None else _typed(*timed_out, label, many=many)
         operation = PatternStep(
@@ -257,7 +257,7 @@ class PatternStream:
             timed_out_schema=its_schema,
             order_by=self._order,
         )
-        return self._stream.then(operation, id, uid)
+        return self._stream._then(operation, id, uid)
 
 
 def ordered(columns: str | Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ from millstream.api.state import states_of
 from millstream.graph.state import StateDescriptor
 from millstream.model.time import to_datetime
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
+"""A row as functions get it: values by column."""
+Rows = Iterable[Mapping[str, Any]]
+"""What functions give: any number of rows, usually with `yield`."""
 
 
 class Context(Protocol):
@@ -37,7 +40,7 @@ class Context(Protocol):
         """The epoch's clock: the same for every row of the epoch, and the same again on replay."""
         ...
 
-    def output(self, name: str, row: Row) -> None:
+    def output(self, name: str, row: Mapping[str, Any]) -> None:
         """Emit a row to a side output declared with `outputs=`."""
         ...
 
@@ -65,12 +68,12 @@ class ProcessFunction:
     output of an epoch are kept together or not at all.
     """
 
-    def process(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+    def process(self, row: Row, ctx: Context) -> Rows | None:
         """Handle one row."""
         msg = f"{type(self).__name__} must define process(self, row, ctx)"
         raise TypeError(msg)
 
-    def on_timer(self, timestamp: int, ctx: Context) -> Iterable[Row] | None:
+    def on_timer(self, timestamp: int, ctx: Context) -> Rows | None:
         """Handle a due timer; the default does nothing."""
 
     def state_descriptors(self) -> list[StateDescriptor]:
@@ -81,17 +84,17 @@ class ProcessFunction:
 class CoProcessFunction:
     """Like `ProcessFunction`, over two keyed streams that share state and timers per key."""
 
-    def process_left(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+    def process_left(self, row: Row, ctx: Context) -> Rows | None:
         """Handle a row of the stream that `connect` was called on."""
         msg = f"{type(self).__name__} must define process_left(self, row, ctx)"
         raise TypeError(msg)
 
-    def process_right(self, row: Row, ctx: Context) -> Iterable[Row] | None:
+    def process_right(self, row: Row, ctx: Context) -> Rows | None:
         """Handle a row of the stream given to `connect`."""
         msg = f"{type(self).__name__} must define process_right(self, row, ctx)"
         raise TypeError(msg)
 
-    def on_timer(self, timestamp: int, ctx: Context) -> Iterable[Row] | None:
+    def on_timer(self, timestamp: int, ctx: Context) -> Rows | None:
         """Handle a due timer; the default does nothing."""
 
     def state_descriptors(self) -> list[StateDescriptor]:

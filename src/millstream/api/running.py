@@ -6,22 +6,29 @@ import contextlib
 import importlib
 import threading
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, get_args
 
+from millstream.api.control import Action, Answer, Pending, RunControl
+from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult
 from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
+from millstream.model.connector import NewerOutput
 from millstream.plan.deployment import DeploymentPlan
 from millstream.tracebacks import public
 
-NEWER_OUTPUT = ("refuse", "keep", "truncate")
+NEWER_OUTPUT = get_args(NewerOutput)
 _KEPT_EPOCHS = 1000
 _POLL_SECONDS = 0.1
 
-Engine = Callable[..., Any]
-"""Takes `control=` and `listener=`; runs the job to its end and returns its result."""
+
+class Engine(Protocol):
+    """Runs a job to its end."""
+
+    def __call__(self, *, control: RunControl | None = None, listener: Listener | None = None) -> RunResult:
+        """What the run did."""
+        ...
 
 
 def engine_for(
@@ -29,7 +36,7 @@ def engine_for(
     *,
     local: bool = False,
     from_savepoint: str | Path | None = None,
-    on_newer_output: str = "refuse",
+    on_newer_output: NewerOutput = "refuse",
     allow_dropped_state: bool = False,
     ignore_state_once: bool = False,
     **options: Any,
@@ -58,12 +65,12 @@ class RunningJob:
     goes on.
     """
 
-    def __init__(self, name: str, engine: Engine, *, listener: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, name: str, engine: Engine, *, listener: Listener | None = None) -> None:
         self.name = name
         self._engine, self._listener = engine, listener
-        self._control: Any = importlib.import_module("millstream.runtime.control").RunControl()
-        self._epochs: deque[Any] = deque(maxlen=_KEPT_EPOCHS)
-        self._result: Any = None
+        self._control = RunControl()
+        self._epochs: deque[EpochSummary] = deque(maxlen=_KEPT_EPOCHS)
+        self._result: RunResult | None = None
         self._problem: BaseException | None = None
         self._trace: TracebackType | None = None
         self._ended = threading.Event()
@@ -79,7 +86,7 @@ class RunningJob:
         finally:
             self._ended.set()
 
-    def _note(self, summary: Any) -> None:
+    def _note(self, summary: EpochSummary) -> None:
         self._epochs.append(summary)
         if self._listener is not None:
             self._listener(summary)
@@ -90,11 +97,11 @@ class RunningJob:
         return not self._ended.is_set()
 
     @property
-    def epochs(self) -> list[Any]:
+    def epochs(self) -> list[EpochSummary]:
         """The newest published epochs in numbers, oldest first; at most the last 1,000."""
         return list(self._epochs)
 
-    def watermarks(self) -> list[Any]:
+    def watermarks(self) -> list[PartitionWatermark]:
         """How far each source partition had come at the newest epoch; empty before the first.
 
         Each value has `step`, `partition`, `watermark` in milliseconds, `is_idle`, `is_holding` (the watermark of the step
@@ -103,7 +110,9 @@ class RunningJob:
         newest = next(reversed(self._epochs), None)
         return [] if newest is None else list(newest.watermarks)
 
-    def ask(self, action: str, *, to: str | Path | None = None, id: str | None = None, native: bool = False) -> Any:
+    def ask(
+        self, action: Action, *, to: str | Path | None = None, id: str | None = None, native: bool = False
+    ) -> Pending:
         """Hand a request to the run without waiting; its `wait()` gives the answer.
 
         Args:
@@ -115,17 +124,17 @@ class RunningJob:
         place = "" if to is None else str(Path(to).resolve())
         return self._control.ask(action, to=place, form="native" if native else "canonical", id=id)
 
-    def drain(self, timeout: float | None = None) -> Any:
+    def drain(self, timeout: float | None = None) -> RunResult:
         """Read nothing more, close what is open, publish, end. The job is complete then."""
         return self._end("drain", timeout)
 
     def suspend(
         self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
-    ) -> Any:
+    ) -> RunResult:
         """Take a savepoint and end; `savepoint` of the result is its directory. Running the job again resumes it."""
         return self._end("suspend", timeout, to=to, id=id, native=native)
 
-    def cancel(self, timeout: float | None = None) -> Any:
+    def cancel(self, timeout: float | None = None) -> RunResult:
         """End now. What was published stays; running the job again resumes it."""
         return self._end("cancel", timeout)
 
@@ -133,9 +142,9 @@ class RunningJob:
         self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
     ) -> str:
         """Take a savepoint while the job goes on; returns its directory."""
-        return str(self._answer(self.ask("savepoint", to=to, id=id, native=native), timeout).path)
+        return self._answer(self.ask("savepoint", to=to, id=id, native=native), timeout).path
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: float | None = None) -> RunResult:
         """The result, once the job has ended; raises what made it fail.
 
         Raises:
@@ -149,13 +158,14 @@ class RunningJob:
         if self._problem is not None:
             # Asked twice, it would otherwise show the frames of both askers.
             raise self._problem.with_traceback(self._trace)
+        assert self._result is not None, "a run that ended without a problem has a result"
         return self._result
 
-    def _end(self, action: str, timeout: float | None, **wish: Any) -> Any:
+    def _end(self, action: Action, timeout: float | None, **wish: Any) -> RunResult:
         self._answer(self.ask(action, **wish), timeout)
         return self.wait(timeout)
 
-    def _answer(self, pending: Any, timeout: float | None) -> Any:
+    def _answer(self, pending: Pending, timeout: float | None) -> Answer:
         """The answer to a request; a run that ended without one says why."""
         waited = 0.0
         while timeout is None or waited < timeout:
@@ -172,7 +182,7 @@ class RunningJob:
         raise TimeoutError(msg)
 
 
-def checked(answer: Any) -> Any:
+def checked(answer: Answer) -> Answer:
     """An answer; that a request could not be done is raised."""
     if answer.done:
         return answer

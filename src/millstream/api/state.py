@@ -59,7 +59,8 @@ class _State:
     def __init__(self, type_: Any, **options: Unpack[StateOptions]) -> None:
         _check_options(options)
         ttl, migrate = options.get("ttl"), options.get("migrate")
-        self._type, self._key_type = type_, None
+        self._type = type_
+        self._key_type: Any = None
         self._ttl = None if ttl is None else positive_ms(ttl, what="ttl")
         self._clock: TtlClock = options.get("ttl_clock", "processing")
         self._update: TtlUpdate = options.get("ttl_update", "write")
@@ -158,6 +159,16 @@ class ValueState(_State, Generic[T]):
 
     _kind: StateKind = "value"
 
+    # A type that is no class, such as `int | None`, says nothing that could be inferred.
+    @typing.overload
+    def __init__(self, type_: type[T], **options: Unpack[StateOptions]) -> None: ...
+
+    @typing.overload
+    def __init__(self: ValueState[Any], type_: Any, **options: Unpack[StateOptions]) -> None: ...
+
+    def __init__(self, type_: Any, **options: Unpack[StateOptions]) -> None:
+        super().__init__(type_, **options)
+
     def value(self) -> T | None:
         """The stored value, or `None`."""
         found: T | None = self._current().load()
@@ -172,6 +183,15 @@ class ListState(_State, Generic[T]):
     """A list per key, in the order of its appends. With a `ttl` the list expires as a whole, counted from its last write."""
 
     _kind: StateKind = "list"
+
+    @typing.overload
+    def __init__(self, type_: type[T], **options: Unpack[StateOptions]) -> None: ...
+
+    @typing.overload
+    def __init__(self: ListState[Any], type_: Any, **options: Unpack[StateOptions]) -> None: ...
+
+    def __init__(self, type_: Any, **options: Unpack[StateOptions]) -> None:
+        super().__init__(type_, **options)
 
     def get(self) -> list[T]:
         """A copy of the list."""
@@ -199,9 +219,21 @@ class MapState(_State, Generic[K, V]):
 
     _kind: StateKind = "map"
 
+    @typing.overload
+    def __init__(self, key_type: type[K], value_type: type[V], **options: Unpack[StateOptions]) -> None: ...
+
+    @typing.overload
+    def __init__(self: MapState[Any, Any], key_type: Any, value_type: Any, **options: Unpack[StateOptions]) -> None: ...
+
     def __init__(self, key_type: Any, value_type: Any, **options: Unpack[StateOptions]) -> None:
         super().__init__(value_type, **options)
         self._key_type = key_type
+
+    @typing.overload
+    def get(self, key: K) -> V | None: ...
+
+    @typing.overload
+    def get(self, key: K, default: V) -> V: ...
 
     def get(self, key: K, default: V | None = None) -> V | None:
         """The value of a map key."""
@@ -245,7 +277,15 @@ class ReducingState(_State, Generic[T]):
 
     _kind: StateKind = "reducing"
 
-    def __init__(self, type_: Any, function: Callable[[T, T], T], **options: Unpack[StateOptions]) -> None:
+    @typing.overload
+    def __init__(self, type_: type[T], function: Callable[[T, T], T], **options: Unpack[StateOptions]) -> None: ...
+
+    @typing.overload
+    def __init__(
+        self: ReducingState[Any], type_: Any, function: Callable[[Any, Any], Any], **options: Unpack[StateOptions]
+    ) -> None: ...
+
+    def __init__(self, type_: Any, function: Callable[[Any, Any], Any], **options: Unpack[StateOptions]) -> None:
         super().__init__(type_, **options)
         self._function = _checked_function(function, "function", 2)
 

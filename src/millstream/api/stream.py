@@ -235,7 +235,7 @@ class DataStream:
             step=id or f"{self.step}.async_map",
         )
         stream = self._then(operation, id)
-        self._job.add_dead_letter(stream._node, on_error)
+        self._job._add_dead_letter(stream._node, on_error)
         return stream
 
     def union(self, *others: DataStream, id: str | None = None) -> DataStream:
@@ -246,8 +246,8 @@ class DataStream:
                 raise InvalidStep(
                     msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job"
                 )
-        inputs = [stream.as_input() for stream in (self, *others)]
-        return self._job.stream(self._job.add(Union(), inputs, given_id=id))
+        inputs = [stream._as_input() for stream in (self, *others)]
+        return self._job._stream(self._job._add(Union(), inputs, given_id=id))
 
     def sql(
         self,
@@ -274,23 +274,23 @@ class DataStream:
             msg = "key_by needs a column"
             raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
         check_keys(columns, self.schema, self.step)
-        return self._job.keyed_stream(self._node, self._output, columns)
+        return self._job._keyed_stream(self._node, self._output, columns)
 
     def broadcast(self) -> BroadcastStream:
         """Send every row to every subtask; connect another stream to it."""
         if self._is_rebalanced:
             msg = "rebalance right before broadcast has no effect: every subtask gets every row"
             raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance")
-        return BroadcastStream(self._job, self.as_input())
+        return BroadcastStream(self._job, self._as_input())
 
     def connect(self, other: BroadcastStream) -> ConnectedStreams:
         """Bring this stream together with a broadcast one; for two keyed streams call `key_by` on both."""
-        if not isinstance(other, BroadcastStream) or other.job is not self._job:
+        if not isinstance(other, BroadcastStream) or other._job is not self._job:
             msg = "connect of a stream without keys takes a broadcast stream of the same job"
             raise InvalidStep(
                 msg, code="STEP-077", step=self.step, found=repr(other), hint="call .broadcast() on the other stream"
             )
-        return self._job.connected(self.as_input(), other.as_input())
+        return self._job._connected(self._as_input(), other._as_input())
 
     def side_output(self, name: str) -> DataStream:
         """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
@@ -312,16 +312,16 @@ class DataStream:
 
     def sink(self, name: str, connector: ConnectorSpec, *, uid: str | None = None) -> None:
         """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
-        self._job.add_sink(name, connector, self.as_input(), uid=uid)
+        self._job._add_sink(name, connector, self._as_input(), uid=uid)
 
-    def as_input(self) -> StepInput:
+    def _as_input(self) -> StepInput:
         """This stream as the input of a step."""
         return StepInput(
             step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
         )
 
     def _then(self, operation: Operation, given_id: str | None, uid: str | None = None) -> DataStream:
-        return self._job.stream(self._job.add(operation, (self.as_input(),), given_id=given_id, uid=uid))
+        return self._job._stream(self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid))
 
     def _python(
         self,
@@ -338,5 +338,5 @@ class DataStream:
             target = output_schema(reference.target, schema, step=label, many=shape == "flat_map")
         operation = PythonMap(shape=shape, function=reference, schema=target, on_error=policy(on_error, label))
         stream = self._then(operation, given_id)
-        self._job.add_dead_letter(stream._node, on_error)
+        self._job._add_dead_letter(stream._node, on_error)
         return stream

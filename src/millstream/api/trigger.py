@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from millstream.api.state import states_of
@@ -123,7 +122,7 @@ class TriggerContext(Protocol):
 class Trigger:
     """Subclass it for a trigger of your own; states declared as class attributes belong to the window."""
 
-    def on_row(self, row: Mapping[str, Any], window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_row(self, row: dict[str, Any], window: Any, ctx: TriggerContext) -> TriggerResult:
         """A row was added to a window, a `TimeWindow` or a `GlobalWindow`."""
         msg = f"{type(self).__name__} must define on_row(self, row, window, ctx)"
         raise TypeError(msg)

@@ -106,7 +106,7 @@ class WindowedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        label = id or self._stream.label("window")
+        label = id or self._stream._label("window")
         given: Any = function
         is_class = isinstance(given, type) and issubclass(given, WindowFunction)
         reference = function_ref(given() if is_class else given, step=label)
@@ -140,11 +140,11 @@ class WindowedStream:
         operation = WindowJoin(
             window=options.window, how=checked_how(how, HOWS), where=where, prefix=prefix, lateness=options.lateness
         )
-        return self._stream.pair(other, operation, id, uid)
+        return self._stream._pair(other, operation, id, uid)
 
     def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
         options = {field.name: getattr(self._options, field.name) for field in dataclasses.fields(self._options)}
-        return self._stream.then(Window(**options, **how), given_id, uid)
+        return self._stream._then(Window(**options, **how), given_id, uid)
 
 
 def checked(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:

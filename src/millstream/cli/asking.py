@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from millstream.api.control import Action, Answer, Request, RequestBox, checked_request
 from millstream.api.running import checked
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.runtime.checkpoint_view import CheckpointView
-from millstream.runtime.control import Action, Answer, Request, RequestBox, checked_request
 
 To = Annotated[
     str | None,

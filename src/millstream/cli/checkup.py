@@ -10,13 +10,13 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Literal
 
+from millstream.api.control import RequestBox
 from millstream.checkpoint.head import HEAD, Head
 from millstream.checkpoint.lease import LEASE, LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.errors import CheckpointRefused
 from millstream.local.state_files import load_state
 from millstream.runtime.checkpoint_view import CheckpointView, is_alive
-from millstream.runtime.control import RequestBox
 from millstream.spark.logs import LogProblem, compare_logs, read_logs
 
 Status = Literal["ok", "note", "problem"]

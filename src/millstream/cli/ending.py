@@ -6,11 +6,11 @@ import json
 
 import typer
 
+from millstream.api.control import Request
 from millstream.cli.asking import Id, Native, Timeout, To, ask, request_for
 from millstream.cli.failure import reported
 from millstream.cli.options import CheckpointArgument, Debug, Json, Manifests, seconds_of
 from millstream.runtime.checkpoint_view import open_view
-from millstream.runtime.control import Request
 
 _TEXTS = {
     "drain": "drained: everything that was read is published, the job is complete",

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
 
 import typer
 
+from millstream.api.result import RunResult
 from millstream.api.running import RunningJob
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,7 +43,7 @@ class Interrupts:
         else:
             raise KeyboardInterrupt
 
-    def result(self) -> Any:
+    def result(self) -> RunResult:
         """The result of the run; one that was cancelled and does not end soon is left behind.
 
         What it had not made durable is done again by the next run, as after a crash.

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from millstream.api.result import EpochSummary, RunResult
+from millstream.model.counts import StepCounts
 from millstream.model.time import instant_text
-from millstream.runtime.counts import StepCounts
-from millstream.runtime.result import EpochSummary, RunResult
 
 Output = Literal["table", "json", "quiet"]
 

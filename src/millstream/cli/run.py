@@ -7,10 +7,11 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from millstream.api.result import EpochSummary, RunResult
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.interrupts import interrupts
@@ -34,10 +35,9 @@ from millstream.cli.options import (
 )
 from millstream.cli.progress import Output, open_report
 from millstream.cli.target import load
+from millstream.model.connector import NewerOutput
 from millstream.plan.compile import compile_job
-from millstream.runtime.connector import NewerOutput
 from millstream.runtime.metrics import MetricsFile
-from millstream.runtime.result import EpochSummary, RunResult
 from millstream.spark.start.launch import start_early
 
 Listener = Callable[[EpochSummary], None]
@@ -108,7 +108,7 @@ def _run(
         running = RunningJob(name, engine, listener=lambda summary: _tell(listeners, summary))
         with interrupts(running) as signals:
             try:
-                result: Any = signals.result()
+                result = signals.result()
             except KeyboardInterrupt:
                 typer.echo(ending_line("cancelled", checkpoint, None), err=True)
                 _leave()
@@ -117,7 +117,7 @@ def _run(
     report.result(result)
     if result.ended != "finished" and output != "quiet":
         typer.echo(ending_line(result.ended, checkpoint, result.savepoint), err=True)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _leave() -> NoReturn:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from millstream.api.control import Request
 from millstream.checkpoint.savepoint import (
     Listed,
     Savepoint,
@@ -27,7 +28,6 @@ from millstream.cli.target import load
 from millstream.plan.compile import compile_job
 from millstream.runtime.checkpoint_view import CheckpointView, open_view
 from millstream.runtime.compatibility import CompatibilityReport, compare, shape_of
-from millstream.runtime.control import Request
 from millstream.runtime.resume import shape_of_savepoint
 from millstream.runtime.savepoint.offline import save_stopped
 

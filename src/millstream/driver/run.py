@@ -11,6 +11,8 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from millstream.api.control import RunControl
+from millstream.api.result import Listener, RunResult
 from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
@@ -18,9 +20,7 @@ from millstream.driver.watch import watch
 from millstream.errors import MillstreamError
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.attempts import run_tolerant
-from millstream.runtime.control import RunControl
 from millstream.runtime.planner import Clock
-from millstream.runtime.result import Listener, RunResult
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
 from millstream.spark.compile import start_query

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from millstream.api.control import RunControl
+from millstream.api.result import Listener, RunResult
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import Segment
 from millstream.local.native import LocalSide, copy_state
 from millstream.local.state_files import State, StateFiles
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.attempts import run_tolerant
-from millstream.runtime.control import RunControl
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER, Cell
 from millstream.runtime.planner import Clock
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.result import Listener, RunResult
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
 from millstream.runtime.task import run_source_task, run_subtask

@@ -17,6 +17,8 @@ from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapabili
 
 Role = Literal["source", "sink"]
 Options = Mapping[str, Any]
+NewerOutput = Literal["refuse", "keep", "truncate"]
+"""What becomes of output beyond the point a new lineage starts from."""
 _REQUIRED = object()
 
 

@@ -6,8 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from millstream.api.result import RunResult
 from millstream.errors import ExternalFailure, MillstreamError
-from millstream.runtime.result import RunResult
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.2

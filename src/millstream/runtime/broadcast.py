@@ -11,11 +11,11 @@ from millstream.api.state import states_of
 from millstream.errors import StepFailed
 from millstream.graph.step import MAIN, CoProcess
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.counts import StepCounts
 from millstream.model.schema import Field, Schema
 from millstream.runtime.batch import from_table
 from millstream.runtime.chain import Hands
 from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.entries import Entries, Entry
 from millstream.runtime.keyed import CHUNK, RowOutput, Turn
 from millstream.runtime.pages import Due, PageId

@@ -15,11 +15,11 @@ from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.step import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.watermark import EventTime
+from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema
 from millstream.runtime.async_map import answers
 from millstream.runtime.batch import Batch, joined
 from millstream.runtime.codecs import batch_to_rows, rows_to_batch
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.event_time import Timing
 from millstream.runtime.expressions import Predicate, Projection
 from millstream.runtime.lookup import LookupJoin

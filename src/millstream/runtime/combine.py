@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
 from millstream.runtime.accumulate import Accumulators
 from millstream.runtime.batch import TIME, Batch
 from millstream.runtime.codecs import batch_to_ipc
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.exchange import AFTER, BEFORE, Outbox, Target, by_key, split_by
 
 BIN = HIDDEN + "bin"

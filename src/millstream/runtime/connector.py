@@ -10,11 +10,11 @@ import dataclasses
 import importlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from millstream.model.connector import Options
+from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 
@@ -164,10 +164,6 @@ class SinkContext:
     """Fencing token of the run: `publish` is refused once a higher one fenced the sink."""
     is_direct: bool = False
     """Whether the tasks write rows where readers see them at once, so that there is nothing to publish."""
-
-
-NewerOutput = Literal["refuse", "keep", "truncate"]
-"""What becomes of output beyond the point a new lineage starts from."""
 
 
 class SinkCommitter(Protocol):

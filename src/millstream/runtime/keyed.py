@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch, from_table
 from millstream.runtime.chain import Hands, to_batch
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.entries import Entries, Entry, pages_of
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import AFTER, BEFORE

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from millstream.checkpoint.page_file import PageFile
-from millstream.runtime.counts import Counts
+from millstream.model.counts import Counts
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.pages import NEVER
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from millstream.runtime.result import EpochSummary, RunResult
+from millstream.api.result import EpochSummary, RunResult
 from millstream.runtime.watermark_metrics import label, watermark_lines
 
 _Kind = Literal["counter", "gauge"]

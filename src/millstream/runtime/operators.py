@@ -11,13 +11,13 @@ from millstream.graph.rules import Patterns
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.window import WindowSpec
+from millstream.model.counts import StepCounts
 from millstream.runtime.aggregates import AggregateOperator, accumulators_of, aggregate_columns
 from millstream.runtime.batch import Batch
 from millstream.runtime.broadcast import BroadcastOperator, broadcast_stores
 from millstream.runtime.clock_windows import ClockWindowOperator
 from millstream.runtime.co_process import CoProcessOperator
 from millstream.runtime.combine import Binner
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.exchange import BEFORE, Sender
 from millstream.runtime.first_rows import FirstRowOperator, seen_stores

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.api.result import PartitionWatermark
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.alignment import paused, source_of
@@ -21,7 +22,7 @@ from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name,
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.planner_state import PlannerState, learn
 from millstream.runtime.time_steps import combinations, event_time_of, time_steps
-from millstream.runtime.watermarks import PartitionWatermark, Sight, decide, partition_watermarks
+from millstream.runtime.watermarks import Sight, decide, partition_watermarks
 
 Clock = Callable[[], int]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.outputs import DEAD_SCHEMA
 from millstream.graph.step import OnError
+from millstream.model.counts import StepCounts
 from millstream.model.time import to_datetime
-from millstream.runtime.counts import StepCounts
 
 _SHOWN = 300
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from millstream.graph.rank import Deduplicate, Order, TopN, order_of
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
 from millstream.runtime.batch import TIME, Batch
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.exchange import AFTER, BEFORE, RowSender, joined_rows
 from millstream.runtime.keyed import key_codes
 

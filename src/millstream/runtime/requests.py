@@ -6,13 +6,13 @@ import threading
 import time
 from pathlib import Path
 
+from millstream.api.control import Answer, Pending, RequestBox, RunControl, failed
+from millstream.api.result import Ending
 from millstream.checkpoint.savepoint import existing_savepoint, safe_name
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import InvalidStep, MillstreamError
-from millstream.runtime.control import Answer, Pending, RequestBox, RunControl, failed
 from millstream.runtime.epoch import EpochPlan, SavepointRequest
 from millstream.runtime.planner import Planner
-from millstream.runtime.result import Ending
 
 _POLL_SECONDS = 0.5
 

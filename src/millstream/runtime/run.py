@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from millstream.api.control import RunControl
+from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult
 from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import EpochManifest, Segment
@@ -17,12 +19,11 @@ from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.model.counts import Counts, StepCounts, total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.connector import SplitEnumerator
-from millstream.runtime.control import RunControl
-from millstream.runtime.counts import Counts, StepCounts, total
 from millstream.runtime.epoch import EpochPlan, plan_from_json
 from millstream.runtime.messages import RunIdentity, TaskReport
 from millstream.runtime.opening import (
@@ -35,7 +36,6 @@ from millstream.runtime.ownership import Ownership
 from millstream.runtime.planner import Clock, Planner
 from millstream.runtime.planner_state import PlannerState
 from millstream.runtime.requests import Requests
-from millstream.runtime.result import EpochSummary, Listener, RunResult
 from millstream.runtime.resume import check_resume
 from millstream.runtime.savepoint.load import load_sources
 from millstream.runtime.savepoint.native import adopt_native, keep_manifest
@@ -43,7 +43,6 @@ from millstream.runtime.savepoint.take import take_savepoint
 from millstream.runtime.staging import acknowledged, read_reports, staged_epoch
 from millstream.runtime.start import Beginning, Start, restored_plan, restored_state
 from millstream.runtime.state_layout import layouts_of
-from millstream.runtime.watermarks import PartitionWatermark
 
 Engine = Literal["spark", "local"]
 

@@ -13,10 +13,10 @@ from millstream.checkpoint.sealed import digest_of
 from millstream.errors import ExternalFailure
 from millstream.graph.step import Sink
 from millstream.model.connector import sink_declaration
+from millstream.model.counts import Counts, StepCounts
 from millstream.model.ids import Epoch
 from millstream.model.time import MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.counts import Counts, StepCounts
 from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.messages import TaskReport
 from millstream.runtime.opening import nodes_of, sink_protocol, uids_of

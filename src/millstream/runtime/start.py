@@ -11,8 +11,8 @@ import msgspec
 from millstream.checkpoint.head import Head, Origin
 from millstream.checkpoint.savepoint import Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
+from millstream.model.connector import NewerOutput
 from millstream.model.time import MIN_TIME
-from millstream.runtime.connector import NewerOutput
 from millstream.runtime.epoch import EpochPlan, combined_name, plan_from_json
 from millstream.runtime.planner_state import PlannerState
 

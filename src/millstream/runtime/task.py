@@ -18,13 +18,13 @@ from millstream.graph.job_graph import Vertex
 from millstream.graph.step import DEAD, LATE, MAIN, TWO_INPUTS, Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import source_declaration
+from millstream.model.counts import StepCounts
 from millstream.model.ids import Epoch
 from millstream.plan.partitioned import PlannedEdge
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import Hands, run_stages
 from millstream.runtime.combine import CombiningSender
 from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, open_reader
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.exchange import (
     AFTER,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from millstream.api.result import EpochSummary, PartitionWatermark
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.result import EpochSummary
-from millstream.runtime.watermarks import PartitionWatermark
 
 _HELP = {
     "watermark_ms": "Watermark of an event-time step, milliseconds since 1970.",

@@ -7,12 +7,12 @@ back.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from millstream.api.result import PartitionWatermark
 from millstream.graph.watermark import EventTime
 from millstream.model.time import MIN_TIME
 from millstream.runtime.epoch import EpochPlan, combined_name
@@ -49,21 +49,6 @@ class Mark(NamedTuple):
     partition: str
     watermark: int
     is_idle: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWatermark:
-    """How far one partition of an event-time step has come, and what that means for the step."""
-
-    step: str
-    partition: str
-    watermark: int
-    is_idle: bool
-    """It had no rows for `idle_after`, and holds nobody back."""
-    is_holding: bool
-    """The watermark of the step is where it is because of this partition."""
-    is_paused: bool
-    """It is not read, because it is ahead of others in its alignment group."""
 
 
 def marks_of(step: TimeStep, state: PlannerState, sight: Sight) -> list[Mark]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from millstream.api.job import Job
+from millstream.api.result import EpochSummary, RunResult
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import MARK, memory
@@ -18,11 +19,10 @@ from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.model import Requirements, StreamModel
 from millstream.graph.step import Sink, Source, Step
 from millstream.model.connector import ConnectorSpec, checked_options, source_declaration
+from millstream.model.counts import Counts
 from millstream.model.ids import StepId
 from millstream.plan.compile import compile_job
-from millstream.plan.deployment import Deployment, DeploymentPlan
-from millstream.runtime.counts import Counts
-from millstream.runtime.result import EpochSummary, RunResult
+from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget, StateBackend
 from millstream.tracebacks import public
 
 Engine = Literal["local", "spark"]
@@ -32,6 +32,7 @@ Script = Sequence[Mapping[str, Any]] | ConnectorSpec
 
 _ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 _ABORTED = "TEST-ABORT"
+_DEFAULTS = Deployment()
 
 
 @public
@@ -76,7 +77,12 @@ def run_job(
     rows_per_epoch: int | None = None,
     checkpoint: str | Path | None = None,
     clock: Callable[[], int] = standing_clock,
-    **deployment: Any,
+    manifests: str | None = None,
+    epochs: EpochPolicy = _DEFAULTS.epochs,
+    master: str = _DEFAULTS.master,
+    state_backend: StateBackend = _DEFAULTS.state_backend,
+    memory: MemoryBudget = _DEFAULTS.memory,
+    confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
 ) -> JobOutput:
     """Run a job to its end with other sources and with collected output; the job itself is left as it is.
 
@@ -91,7 +97,12 @@ def run_job(
         rows_per_epoch: at most that many rows of each source in one epoch.
         checkpoint: a directory to resume from and leave behind; output then includes that of earlier runs in it.
         clock: milliseconds since 1970; without it time stands still unless a mark advances it.
-        deployment: further options of `Job.run`, such as `memory` or `state_backend`.
+        manifests: another store for manifests, head and lease, as for `Job.run`.
+        epochs: how epochs are cut, kept and given up.
+        master: Spark's master.
+        state_backend: `rocksdb` or `memory`.
+        memory: sizes that bound what a task holds at once.
+        confs: settings of Spark, as pairs.
     """
     module = _engine(engine)
     label = uuid.uuid4().hex if checkpoint is None else str(Path(checkpoint).resolve())
@@ -99,12 +110,20 @@ def run_job(
     aborts = _aborts(model)
     with tempfile.TemporaryDirectory(prefix="millstream-test-") as temporary:
         folder = checkpoint if checkpoint is not None else temporary if aborts or engine == "spark" else None
-        place = None if folder is None else str(folder)
-        plan = compile_job(model, Deployment(checkpoint=place, **deployment)).deployment
-        epochs: list[EpochSummary] = []
-        result, restarts = _run_to_end(module, plan, clock, epochs, aborts)
+        deployment = Deployment(
+            checkpoint=None if folder is None else str(folder),
+            manifests=manifests,
+            epochs=epochs,
+            master=master,
+            state_backend=state_backend,
+            memory=memory,
+            confs=confs,
+        )
+        plan = compile_job(model, deployment).deployment
+        published: list[EpochSummary] = []
+        result, restarts = _run_to_end(module, plan, clock, published, aborts)
     sinks = _output(model, label, is_kept=checkpoint is not None)
-    return JobOutput(sinks=sinks, epochs=tuple(epochs), counts=result.counts, restarts=restarts)
+    return JobOutput(sinks=sinks, epochs=tuple(published), counts=result.counts, restarts=restarts)
 
 
 def scripted(

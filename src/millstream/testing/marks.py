@@ -12,13 +12,13 @@ from millstream.connectors.memory.spec import MARK
 from millstream.errors import InvalidStep
 from millstream.model.time import DurationLike, duration_ms
 
-Mark = Mapping[str, Any]
+Mark = dict[str, Any]
 Instant = int | str | dt.datetime | dt.timedelta
 """Milliseconds since 1970, a datetime (UTC when it has no zone), or a duration since 1970 such as `"1m"`."""
 
 _START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-EOF: Mark = types.MappingProxyType({MARK: "eof"})
+EOF: Mapping[str, Any] = types.MappingProxyType({MARK: "eof"})
 """The input ends here; what follows in the script is not read."""
 
 

@@ -146,7 +146,7 @@ def test_frames_of_the_user_between_ours_stay():
 
 def test_other_errors_keep_their_frames():
     entry = public(call_of_ours(call_of_ours(lambda: {}["a"])))
-    assert names(raised(entry)) == ["raised", "call", "ours", "ours", "<lambda>"]
+    assert names(raised(entry)) == ["raised", "call", "_called", "ours", "ours", "<lambda>"]
 
 
 def test_causes_lose_our_frames_and_hidden_ones_are_left_alone():

@@ -11,12 +11,11 @@ import time
 
 import pytest
 
+from millstream.api.result import EpochSummary, PartitionWatermark
 from millstream.cli.progress import epoch_line
 from millstream.connectors.collect.sink import collected
+from millstream.model.counts import StepCounts
 from millstream.model.time import MIN_TIME
-from millstream.runtime.counts import StepCounts
-from millstream.runtime.result import EpochSummary
-from millstream.runtime.watermarks import PartitionWatermark
 
 MAIN = [sys.executable, "-m", "millstream.cli.main"]
 ENDLESS = """

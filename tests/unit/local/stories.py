@@ -4,11 +4,11 @@ import dataclasses
 from collections import Counter
 
 import millstream as ms
+from millstream.api.control import RunControl
+from millstream.api.result import RunResult
 from millstream.connectors.collect.sink import collected
 from millstream.local.run import run
 from millstream.plan.deployment import Deployment
-from millstream.runtime.control import RunControl
-from millstream.runtime.result import RunResult
 from millstream.runtime.start import Start
 from millstream.testing import ADVANCE_CLOCK
 

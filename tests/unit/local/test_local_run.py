@@ -3,11 +3,11 @@
 import pytest
 
 import millstream as ms
+from millstream.api.control import RunControl
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
 from millstream.local.run import run
 from millstream.plan.deployment import Deployment, EpochPolicy
-from millstream.runtime.control import RunControl
 from millstream.testing import ABORT, ADVANCE_CLOCK, WATERMARK, run_job
 
 ROWS = [{"k": "abc"[i % 3], "at": 7 * i % 50 + i, "v": i} for i in range(40)]

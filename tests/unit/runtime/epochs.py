@@ -8,10 +8,10 @@ from test_pages import CountingStore
 import millstream as ms
 from millstream.connectors.json_values import batches_from_json
 from millstream.connectors.memory.spec import to_json
+from millstream.model.counts import total
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment, MemoryBudget
 from millstream.runtime.codecs import batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.counts import total
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.exchange import DRIVER
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
@@ -37,7 +37,7 @@ class Epochs:
             job.model, requirements=dataclasses.replace(job.model.requirements, parallelism=parallelism)
         )
         chosen = Deployment(memory=MemoryBudget(**memory), state_backend=backend)
-        self.deployment = ms.Job.from_model(model).compile(chosen).deployment
+        self.deployment = ms.Job._from_model(model).compile(chosen).deployment
         self._programs = [LevelProgram(self.deployment, level) for level in range(self.deployment.plan.depth + 1)]
         self._schemas = {v.vertex.id: v.vertex.head.outputs.get("main") for v in self.deployment.plan.vertices}
         self.stores = {

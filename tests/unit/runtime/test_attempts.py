@@ -2,10 +2,10 @@
 
 import pytest
 
+from millstream.api.result import RunResult
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, StepFailed
 from millstream.runtime import attempts as attempts_module
 from millstream.runtime.attempts import run_tolerant
-from millstream.runtime.result import RunResult
 
 
 class Script:

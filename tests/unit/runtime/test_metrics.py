@@ -1,9 +1,8 @@
 """Figures for Prometheus: every sample has help and type, unknown values are left out, labels are escaped."""
 
+from millstream.api.result import EpochSummary, PartitionWatermark, RunResult
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.metrics import MetricsFile, Totals, prometheus
-from millstream.runtime.result import EpochSummary, RunResult
-from millstream.runtime.watermarks import PartitionWatermark
 
 
 def summary(**changes):

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import millstream as ms
-from millstream.runtime.counts import StepCounts
+from millstream.model.counts import StepCounts
 from millstream.testing import ABORT, run_job
 
 DELAY, SIZE, SLIDE, GAP = 6, 10, 5, 4

@@ -7,8 +7,8 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
+from millstream.model.counts import StepCounts
 from millstream.runtime.batch import TIME, Batch
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.exchange import AFTER, InputGate, Outbox, RowSender, Target
 from millstream.runtime.ranking import NEWEST, Ranking, RankingSender
 

@@ -49,7 +49,7 @@ def sql_stream(
         lateness=None if allowed_lateness is None else duration_ms(allowed_lateness, what="allowed_lateness"),
         is_derived=id is None,
     )
-    with job.all_or_nothing():
+    with job._all_or_nothing():
         for named in tree.args["with_"].expressions if tree.args.get("with_") else ():
             building.name_table(named.alias, query(building, named.this, names.child(named.alias)), named)
         made = query(building, tree, names)
@@ -74,9 +74,9 @@ def _names(job: Job, stream: DataStream, given_id: str | None, uid: str | None) 
     """The id of the statement: as given, or `<input>.sql`, which like other derived ids follows the uid of the input."""
     if given_id is not None:
         return Names(id=given_id, uid=uid)
-    derived, from_uid = job.free_id(f"{stream.step}.sql"), f"{stream._node.uid}.sql"
+    derived, from_uid = job._free_id(f"{stream.step}.sql"), f"{stream._node.uid}.sql"
     follows = stream._node.uid != stream.step
-    return Names(id=derived, uid=uid or (job.free_id(from_uid) if follows else None))
+    return Names(id=derived, uid=uid or (job._free_id(from_uid) if follows else None))
 
 
 def query(building: Building, tree: exp.Expr, names: Names) -> Relation:
@@ -107,7 +107,7 @@ def _united(building: Building, tree: exp.Union, names: Names) -> Relation:
             pairs = zip(first.schema.names, other.schema.names, strict=True)
             columns = tuple((wanted, text_of(column(name), place)) for wanted, name in pairs)
             renamed = names.child(f"{number}.names")
-            others[number - 2] = building.step(Select(columns=columns), (other.as_input(),), renamed, state=False)
+            others[number - 2] = building.step(Select(columns=columns), (other._as_input(),), renamed, state=False)
     stream = first.union(*others, id=names.id)
     return relation_of(stream, "", is_updating=any(relation.is_updating for relation in made))
 
@@ -164,7 +164,7 @@ def _projected(
     stream = relation.stream
     if not is_same or (is_stateless and not where):
         own = names if is_stateless else names.child("select")
-        stream = building.step(Select(columns=columns), (stream.as_input(),), own, state=False)
+        stream = building.step(Select(columns=columns), (stream._as_input(),), own, state=False)
     return relation_of(stream, "", is_updating=relation.is_updating, stateful=relation.stateful)
 
 
@@ -173,5 +173,5 @@ def _distinct(building: Building, relation: Relation, names: Names) -> Relation:
     building.require_final(relation, "DISTINCT")
     stream = relation.stream
     keyed = stream.key_by(*stream.schema.names)
-    made = building.step(Deduplicate(emit=building.rank_emit()), (keyed.as_input(),), names, state=True)
+    made = building.step(Deduplicate(emit=building.rank_emit()), (keyed._as_input(),), names, state=True)
     return relation_of(made, "", stateful=made)

@@ -60,8 +60,8 @@ class Building:
         uid = names.uid if state else None
         if state:
             self.used.add("uid")
-        node = self.job.add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
-        return self.job.stream(node)
+        node = self.job._add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
+        return self.job._stream(node)
 
     def relation_named(self, name: str, alias: str, at: exp.Expr) -> Relation:
         """A stream, or what WITH names, by the name that FROM gives."""

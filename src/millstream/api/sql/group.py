@@ -70,10 +70,10 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     made = relation_of(stream, "", stateful=stream, is_updating=_is_updating(stream._node.operation))
     if condition is not None:
         where = text_of(condition, place)
-        stream = building.step(Filter(where=where), (stream.as_input(),), names.child("having"), state=False)
+        stream = building.step(Filter(where=where), (stream._as_input(),), names.child("having"), state=False)
     columns = tuple((name, text_of(node, place)) for name, node in given)
     if [(name, text_of(column(name), place)) for name in stream.schema.names] != list(columns):
-        stream = building.step(Select(columns=columns), (stream.as_input(),), names.child("select"), state=False)
+        stream = building.step(Select(columns=columns), (stream._as_input(),), names.child("select"), state=False)
     return relation_of(stream, "", stateful=made.stateful, is_updating=made.is_updating)
 
 
@@ -175,7 +175,7 @@ def _of_windows(relation: Relation, keys: list[Key]) -> tuple[Relation, list[Key
     So the group is complete once the watermark has passed it. It is a window as long as that instant, whose end is the
     end of the windows below, and it says its result once.
     """
-    ends = window_ends(relation.stream._job, relation.stream.as_input())
+    ends = window_ends(relation.stream._job, relation.stream._as_input())
     if relation.window is not None or not any(key.name in ends and not key.is_computed for key in keys):
         return relation, keys
     taken = {*relation.stream.schema.names, *(key.name for key in keys), *WINDOW_COLUMNS}
@@ -268,11 +268,11 @@ def _aggregated(
         computed, key_names = [(constant, "1")], [constant]
     if computed:
         operation = WithColumns(columns=tuple(computed))
-        stream = building.step(operation, (stream.as_input(),), names.child("keys"), state=False)
+        stream = building.step(operation, (stream._as_input(),), names.child("keys"), state=False)
     keyed = stream.key_by(*key_names)
     made = tuple(aggregates.items()) or ((free_name("count", set(key_names)), Aggregate(kind="count")),)
     if relation.window is None:
         running = KeyedAggregate(aggregates=made, emit=building.running_emit())
-        return building.step(running, (keyed.as_input(),), names, state=True)
+        return building.step(running, (keyed._as_input(),), names, state=True)
     window = Window(window=relation.window.spec, lateness=building.window_lateness(), aggregates=made)
-    return building.step(window, (keyed.as_input(),), names, state=True)
+    return building.step(window, (keyed._as_input(),), names, state=True)

@@ -47,7 +47,7 @@ def joined(
     else:
         operation = temporal_operation(instant, conditions, how, prefix, relation)
     left, right = _keyed(building, conditions, sides, relation, names)
-    made = building.step(operation, (left.as_input(), right.as_input()), names, state=True)
+    made = building.step(operation, (left._as_input(), right._as_input()), names, state=True)
     return dataclasses.replace(relation, stream=made, stateful=made), [] if takes_where else where
 
 
@@ -127,8 +127,8 @@ def _sides(sides: tuple[Relation, Relation], relation: Relation) -> Sides:
     names = list(origin)
 
     def known(found: Callable[[Job, StepInput], frozenset[str]]) -> frozenset[str]:
-        mine = found(left.stream._job, left.stream.as_input()) & set(left.stream.schema.names)
-        theirs = found(right.stream._job, right.stream.as_input())
+        mine = found(left.stream._job, left.stream._as_input()) & set(left.stream.schema.names)
+        theirs = found(right.stream._job, right.stream._as_input())
         return mine | {name for name in names if origin[name] in theirs}
 
     fields = [*left.stream.schema, *(Field(name, right.stream.schema[origin[name]].type) for name in names)]
@@ -217,7 +217,7 @@ def _filtered(
             condition = condition.transform(_before, origins) if role == "right" else condition
             where = Filter(where=text_of(condition, building.place))
             own = names.child(f"{role}.where")
-            side = side.on(building.step(where, (side.stream.as_input(),), own, state=False))  # noqa: PLW2901
+            side = side.on(building.step(where, (side.stream._as_input(),), own, state=False))  # noqa: PLW2901
         made.append(side)
     return made[0], made[1]
 
@@ -241,7 +241,7 @@ def _keyed(
             computed.append((keys[-1], text_of(node, building.place)))
         if computed:
             adding = WithColumns(columns=tuple(computed))
-            stream = building.step(adding, (stream.as_input(),), names.child(role), state=False)
+            stream = building.step(adding, (stream._as_input(),), names.child(role), state=False)
         made.append(stream.key_by(*keys))
     return made[0], made[1]
 

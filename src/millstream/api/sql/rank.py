@@ -44,17 +44,17 @@ def ranked(
     stream = relation.stream
     if order.computed:
         adding = WithColumns(columns=order.computed)
-        stream = building.step(adding, (stream.as_input(),), names.child("keys"), state=False)
+        stream = building.step(adding, (stream._as_input(),), names.child("keys"), state=False)
     emit, rank = building.rank_emit(), str(shape.rank)
     operation: TopN | Deduplicate = Deduplicate(keep="first", by=order.by, emit=emit)
     if most > 1 or function == "RANK":
         operation = TopN(n=most, by=order.by, rank=rank, ties=function == "RANK", emit=emit)
-    made = building.step(operation, (stream.key_by(*order.keys).as_input(),), names, state=True)
+    made = building.step(operation, (stream.key_by(*order.keys)._as_input(),), names, state=True)
     number = column(rank) if isinstance(operation, TopN) else exp.Literal.number("1L")
     columns = columns_of([Item(name=i.name, node=number if i.name == rank else i.node) for i in items], place)
     stream = made
     if list(columns) != [(name, text_of(column(name), place)) for name in made.schema.names]:
-        stream = building.step(Select(columns=columns), (made.as_input(),), names.child("ranked"), state=False)
+        stream = building.step(Select(columns=columns), (made._as_input(),), names.child("ranked"), state=False)
     return relation_of(stream, shape.table, stateful=made, is_updating=emit != "end"), left
 
 

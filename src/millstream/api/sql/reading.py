@@ -85,4 +85,4 @@ def filtered(building: Building, relation: Relation, where: list[exp.Expr], name
         hint = "write the condition in HAVING"
         raise place.refuse(WINDOW, "WHERE comes before the window", at=where[0], hint=hint)
     operation = Filter(where=text_of(condition, place))
-    return relation.on(building.step(operation, (relation.stream.as_input(),), names, state=False))
+    return relation.on(building.step(operation, (relation.stream._as_input(),), names, state=False))

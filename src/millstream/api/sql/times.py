@@ -80,7 +80,7 @@ def window_ends(job: Job, edge: StepInput) -> frozenset[str]:
 
 def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) -> frozenset[str]:
     """Columns that are known where event time is made, followed through the steps that leave it and them as they are."""
-    node = job.node(edge.step)
+    node = job._node(edge.step)
     if edge.output == LATE:
         return _traced(job, node.inputs[0], begin)
     if edge.output != MAIN:

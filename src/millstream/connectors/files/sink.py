@@ -32,11 +32,11 @@ from millstream.connectors.files.staging import NO_EPOCH, delete_files, file_pre
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.connectors.files.succession import check_beyond, take_over
 from millstream.errors import ExternalFailure, Fenced, InvalidSchema, InvalidStep
-from millstream.model.connector import Options
+from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 from millstream.model.time import duration_ms
-from millstream.runtime.connector import NewerOutput, SinkContext, SinkTask
+from millstream.runtime.connector import SinkContext, SinkTask
 
 
 class FilesWriter:

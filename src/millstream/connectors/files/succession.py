@@ -11,7 +11,8 @@ from millstream.connectors.files.lists import FileList, PublishedLists, tag_of, 
 from millstream.connectors.files.staging import NO_EPOCH, sweep
 from millstream.connectors.files.store import LISTS
 from millstream.errors import CheckpointRefused
-from millstream.runtime.connector import NewerOutput, SinkContext
+from millstream.model.connector import NewerOutput
+from millstream.runtime.connector import SinkContext
 
 
 def take_over(root: Path, context: SinkContext, last: Mapping[str, int], newer: NewerOutput) -> None:

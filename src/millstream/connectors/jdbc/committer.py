@@ -17,9 +17,9 @@ from millstream.connectors.jdbc.merge import merge_statement
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
 from millstream.errors import CheckpointRefused
-from millstream.model.connector import Options
+from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
-from millstream.runtime.connector import NewerOutput, SinkContext
+from millstream.runtime.connector import SinkContext
 
 KEPT_MARKERS = 1000
 _PRUNE_EVERY = 100

@@ -9,7 +9,8 @@ from millstream.connectors.jdbc.fence import CLOSED, raise_fence
 from millstream.connectors.jdbc.layout import Layout
 from millstream.connectors.jdbc.parts import delete_parts
 from millstream.errors import CheckpointRefused
-from millstream.runtime.connector import NewerOutput, SinkContext
+from millstream.model.connector import NewerOutput
+from millstream.runtime.connector import SinkContext
 
 NewerEpoch = tuple[str, int, int]
 """Lineage, epoch and rows of output beyond the history."""

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from millstream.model.connector import Options
+from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 from millstream.runtime.codecs import Row, batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.connector import NewerOutput, SinkContext, SinkTask
+from millstream.runtime.connector import SinkContext, SinkTask
 
 _WIDEST = 40
 

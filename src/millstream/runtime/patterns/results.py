@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from millstream.errors import StepFailed
 from millstream.graph.match_expression import MatchExpression
+from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import evaluated
 from millstream.runtime.codecs import batch_to_rows, column_of
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.expressions import Projection
 from millstream.runtime.keyed import CHUNK, Emit, RowOutput
 from millstream.runtime.patterns.buffer import Row

@@ -10,10 +10,10 @@ from millstream.api.rules import Rule, read_rule
 from millstream.errors import InvalidStep
 from millstream.graph.rules import DEFINITION, DELETED, RULE, VERSION, Patterns
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.counts import StepCounts
 from millstream.runtime.batch import from_table
 from millstream.runtime.chain import Hands
 from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.entries import Entry
 from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import NEVER

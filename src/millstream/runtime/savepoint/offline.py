@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.api.control import Form
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.page_file import PageFile
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint, existing_savepoint
 from millstream.errors import CheckpointRefused
 from millstream.runtime.checkpoint_view import CheckpointView
-from millstream.runtime.control import Form
 from millstream.runtime.savepoint.export import export_pages
 from millstream.runtime.savepoint.native import keep_manifest
 from millstream.runtime.savepoint.take import take_savepoint

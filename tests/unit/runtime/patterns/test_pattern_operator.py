@@ -13,10 +13,10 @@ from pattern_runs import run, starts
 import millstream as ms
 from millstream.errors import InvalidStep
 from millstream.graph.step import MAIN
+from millstream.model.counts import StepCounts
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.batch import TIME
 from millstream.runtime.chain import Hands
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import Turn
 from millstream.runtime.layout_changes import layout_changes

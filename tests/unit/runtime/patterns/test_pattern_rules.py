@@ -10,11 +10,11 @@ from millstream.api.rules import read_rule
 from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.rules import Patterns
 from millstream.graph.step import MAIN
+from millstream.model.counts import StepCounts
 from millstream.model.schema import schema_of
 from millstream.model.time import MIN_TIME
 from millstream.runtime.batch import TIME
 from millstream.runtime.chain import Hands
-from millstream.runtime.counts import StepCounts
 from millstream.runtime.epoch import EpochTimes
 from millstream.runtime.keyed import Turn
 from millstream.runtime.patterns.rules import RulesOperator

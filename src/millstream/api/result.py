@@ -6,10 +6,24 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from millstream.runtime.counts import Counts, total
-from millstream.runtime.watermarks import PartitionWatermark
+from millstream.model.counts import Counts, total
 
 Ending = Literal["finished", "drained", "suspended", "cancelled"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWatermark:
+    """How far one partition of an event-time step has come, and what that means for the step."""
+
+    step: str
+    partition: str
+    watermark: int
+    is_idle: bool
+    """It had no rows for `idle_after`, and holds nobody back."""
+    is_holding: bool
+    """The watermark of the step is where it is because of this partition."""
+    is_paused: bool
+    """It is not read, because it is ahead of others in its alignment group."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
