@@ -26,6 +26,7 @@ from millstream.api.job import Job
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import function_ref
+from millstream.plan.flink_keys import refuse_flink_keys
 
 _JOB_KEYS = ("job", "guarantee", "epoch_interval", "rows_per_epoch", "parallelism", "max_parallelism", "steps")
 
@@ -46,6 +47,7 @@ def load_job(source: str | Path) -> Job:
 
 def _opened(content: dict[str, Any]) -> tuple[Job, list[Any]]:
     """The job without steps, and the steps as they are written."""
+    refuse_flink_keys({key: value for key, value in content.items() if key not in _JOB_KEYS})
     refuse_unknown(content, _JOB_KEYS, "a job file")
     for name in ("job", "steps"):
         if name not in content:

@@ -37,7 +37,7 @@ class Document:
                 place += [f"line {self.lines[index]}"] if index < len(self.lines) else []
             fields: dict[str, Any] = error.fields()
             message = f"{fields.pop('message')} (in {', '.join(place)})"
-            raise type(error)(message, **fields) from error
+            raise type(error)(message, **fields).with_traceback(error.__traceback__) from error.__cause__
 
 
 def read_document(source: str | Path) -> Document:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from millstream.errors import InvalidPlan
 from millstream.model.ids import StepId
+from millstream.plan.flink_keys import refuse_flink_key
 from millstream.plan.partitioned import PartitionedPlan
 from millstream.tracebacks import public
 
@@ -83,6 +84,8 @@ class Deployment:
     confs: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
+        for key, _ in self.confs:
+            refuse_flink_key(key)
         if self.checkpoint is not None and "://" in self.checkpoint:
             msg = "Spark's checkpoint and the logs of sources need a directory"
             raise InvalidPlan(
