@@ -7,6 +7,7 @@ import typer
 from millstream.cli import nexmark, savepoint, state
 from millstream.cli.doctor import doctor
 from millstream.cli.ending import cancel, drain, suspend
+from millstream.cli.init import init
 from millstream.cli.plan import plan
 from millstream.cli.run import run
 from millstream.cli.validate import validate
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (plan, validate, run, drain, suspend, cancel, doctor, version):
+for command in (init, plan, validate, run, drain, suspend, cancel, doctor, version):
     app.command()(command)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(state.app, name="state")
