@@ -5,15 +5,18 @@ import re
 
 import msgspec
 import pytest
+import typer
 from tests.docs.pages import PAGES, ROOT, name
 
 import millstream as ms
 from millstream.api import job, running
+from millstream.api.connected import ConnectedStreams
 from millstream.checkpoint import failpoint
 from millstream.checkpoint.lease import LeaseRecord, _is_free
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores import local, remote
 from millstream.cli import doctor, mending, nexmark
+from millstream.cli.main import app
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import database, postgres, sqlite
@@ -119,6 +122,37 @@ KNOWN = set(re.findall(r"^\| ([A-Z]+-\d{3}) \|", (ROOT / "docs/reference/errors.
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_an_error_code_that_is_named_exists(page):
     assert set(_CODE.findall(page.read_text())) - KNOWN == set()
+
+
+def commands(group, words=()):
+    """Every command with its words."""
+    for word, found in group.commands.items():
+        yield from commands(found, (*words, word)) if hasattr(found, "commands") else [((*words, word), found)]
+
+
+COMMANDS = list(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS])
+def test_every_option_of_a_command_is_named(words, command):
+    text = (ROOT / "docs/reference/cli.md").read_text()
+    assert words[-1] in text
+    options = [each.opts for each in command.params if each.opts[0].startswith("-")]
+    assert [opts for opts in options if not any(re.search(rf"(?<![\w-]){one}(?![\w-])", text) for one in opts)] == []
+
+
+def test_a_step_that_takes_on_error_is_named():
+    text = (ROOT / "docs/concepts/bad-records.md").read_text()
+    (claim,) = re.findall(r"`on_error` exists on [^\n]*", text)
+    kinds = [ms.Job, ms.DataStream, ms.KeyedStream, ms.WindowedStream, ConnectedStreams]
+    takers = {each for kind in kinds for each, found in vars(kind).items() if is_taker(found)}
+    assert takers == set(re.findall(r"`(\w+)`", claim)) - {"on_error"}
+
+
+def is_taker(member):
+    return (
+        inspect.isfunction(member) and "on_error" in inspect.signature(member).parameters and member.__name__[0] != "_"
+    )
 
 
 def test_words_of_the_glossary_are_those_of_the_code():
