@@ -50,7 +50,7 @@ from millstream.connectors.nexmark.spec import nexmark
 from millstream.connectors.print.spec import print_rows as print
 from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
-from millstream.plan.deployment import EpochPolicy
+from millstream.plan.deployment import EpochPolicy, MemoryBudget
 from millstream.tracebacks import publish
 
 __version__ = "0.1.0"
@@ -87,6 +87,7 @@ __all__ = [
     "KeyedStream",
     "ListState",
     "MapState",
+    "MemoryBudget",
     "MillstreamError",
     "PaneInfo",
     "PaneTiming",

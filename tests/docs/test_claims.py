@@ -19,7 +19,8 @@ from millstream.cli import doctor, mending, nexmark
 from millstream.cli.main import app
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
-from millstream.connectors.jdbc import database, postgres, sqlite
+from millstream.connectors.jdbc import committer, database, postgres, sqlite
+from millstream.connectors.print.spec import DECLARATION as PRINT
 from millstream.graph.model import MAX_KEY_GROUPS
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
 from millstream.runtime import attempts, requests
@@ -73,6 +74,8 @@ QUOTED = [
     ("docs/reference/jdbc.md", "is asked again for {:.0f} seconds", database.PATIENCE),
     ("docs/reference/jdbc.md", "wait at most {} seconds for a lock", postgres.LOCK_TIMEOUT.removesuffix("s")),
     ("docs/reference/jdbc.md", "inside a transaction for {} seconds", postgres.IDLE_TIMEOUT.removesuffix("s")),
+    ("docs/reference/jdbc.md", "Of the markers the newest {} of a", committer.KEPT_MARKERS),
+    ("docs/reference/connectors.md", 'ms.print(format="table", limit={})', PRINT.sink.options["limit"].default),
     ("docs/reliability.md", "that one gives up after {:.0f} s", sqlite.BUSY_SECONDS),
     ("docs/reliability.md", "that one gives up after {:.0f} s", local.LOCK_SECONDS),
     ("docs/reliability.md", "PostgreSQL cuts such\n  an owner after {} s", postgres.IDLE_TIMEOUT.removesuffix("s")),

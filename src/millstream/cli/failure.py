@@ -23,7 +23,7 @@ from millstream.errors import (
     InvalidStep,
     MillstreamError,
 )
-from millstream.tracebacks import full_tracebacks
+from millstream.tracebacks import full_tracebacks, is_debugging
 
 OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 _OURS = f"{Path(millstream.__file__).parent}/"
@@ -55,6 +55,7 @@ def exit_code(error: MillstreamError) -> int:
 @contextlib.contextmanager
 def reported(*, debug: bool) -> Iterator[None]:
     """Print errors of the body and leave with their exit code; a traceback only with `debug`."""
+    debug = debug or is_debugging()
     try:
         with full_tracebacks(wanted=debug):
             yield

@@ -109,8 +109,10 @@ def test_the_command_shows_all_frames_with_debug(tmp_path):
     command = [sys.executable, "-m", "millstream.cli.main", "run", str(tmp_path / "job.py"), "--local"]
     short = subprocess.run(command, capture_output=True, text=True)
     full = subprocess.run([*command, "--debug"], capture_output=True, text=True)
+    by_variable = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MILLSTREAM_DEBUG": "1"})
     assert frames(short.stderr) == []
     assert "[_map_rows]" in frames(full.stderr)
+    assert "[_map_rows]" in frames(by_variable.stderr)
 
 
 def call_of_ours(inner):
