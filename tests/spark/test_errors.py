@@ -5,6 +5,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+from tests.unit.api.test_tracebacks import FAILING, frames, ran
 
 import millstream as ms
 from millstream.errors import ExternalFailure, InvalidSchema, StepFailed
@@ -81,3 +82,11 @@ def test_a_planner_problem_is_raised_as_it_was(spark, tmp_path):
     with pytest.raises((ExternalFailure, InvalidSchema)) as caught:
         job.run(master="local[2]")
     assert "absent" in str(caught.value)
+
+
+def test_a_script_shows_the_users_function_and_the_public_call(tmp_path):
+    """What a person sees who runs a file on Spark: no session of the test, no frames of Spark's."""
+    shown = ran(tmp_path, FAILING + 'job.run(master="local[1]")\n')
+    assert frames(shown) == ["broken", "<module>", "[run]"]
+    assert "KeyError: 'usr'\n\nThe above exception was the direct cause" in shown
+    assert "[RUN-001] step 'orders.map': KeyError: 'usr' at job.py:6 in broken" in shown
