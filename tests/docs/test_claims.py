@@ -21,10 +21,12 @@ from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import committer, database, postgres, sqlite
 from millstream.connectors.print.spec import DECLARATION as PRINT
+from millstream.driver import executors
 from millstream.graph.model import MAX_KEY_GROUPS
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
 from millstream.runtime import attempts, requests
-from millstream.spark import jvm
+from millstream.spark import launcher_jvm
+from millstream.spark.start import private
 
 JOB = inspect.signature(ms.Job).parameters
 MEBI = 1 << 20
@@ -79,12 +81,18 @@ QUOTED = [
     ("docs/reliability.md", "that one gives up after {:.0f} s", sqlite.BUSY_SECONDS),
     ("docs/reliability.md", "that one gives up after {:.0f} s", local.LOCK_SECONDS),
     ("docs/reliability.md", "PostgreSQL cuts such\n  an owner after {} s", postgres.IDLE_TIMEOUT.removesuffix("s")),
+    ("docs/reference/configuration.md", "A run that gets no executor within `{}` ends", executors.DEFAULT_WAIT),
+    (
+        "docs/decisions/0010-jvm-output-to-a-log-file.md",
+        "the {} newest are kept",
+        {20: "twenty"}[private._KEPT_LOGS],
+    ),
     ("docs/reference/cli.md", "a side that takes longer is given up; {} |", 900),
     ("docs/differences-from-flink.md", "doubles by itself, up to {} seconds", {10.0: "ten"}[attempts._LONGEST_PAUSE]),
     (
         "docs/decisions/0018-a-jvm-that-only-conducts.md",
         "waits {} seconds for the JVM",
-        {10.0: "ten"}[jvm._END_SECONDS],
+        {10.0: "ten"}[launcher_jvm._END_SECONDS],
     ),
 ]
 

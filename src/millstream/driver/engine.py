@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.api.result import RunResult
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.result import RunResult
 from millstream.spark.start.launch import start_early
 
 

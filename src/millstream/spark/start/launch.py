@@ -24,6 +24,7 @@ from millstream.spark.start.jvm import Jvm, JvmDied
 from millstream.spark.start.private import RunFolder, jvm_log, open_log
 from millstream.spark.start.training import train_behind
 from millstream.spark.start.zygote import Zygote, can_be_used
+from millstream.tracebacks import is_debugging
 
 logger = logging.getLogger(__name__)
 _END_SECONDS = 10.0
@@ -164,6 +165,7 @@ def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
 
 def start_early(deployment: Deployed, *, debug: bool = False) -> Launch | None:
     """Start what is not started yet; `None` when PySpark's launcher is to do it."""
+    debug = debug or is_debugging()
     settings, wishes = settings_of(context_confs(deployment, debug=debug)), dict(deployment.confs)
     with _lock:
         launched = _OfThisProcess.launch
