@@ -31,23 +31,26 @@ _DUNDERS = ("__init__", "__call__", "__getitem__", "__enter__", "__exit__")
 
 Owner = Literal["ours", "theirs", "library"]
 T = TypeVar("T")
-_wanted_in_full = 0
 
 
 def is_debugging() -> bool:
     """Whether errors keep all their frames."""
-    return _wanted_in_full > 0 or os.environ.get(VARIABLE, "0") not in {"", "0"}
+    return os.environ.get(VARIABLE, "0") not in {"", "0"}
 
 
 @contextlib.contextmanager
 def full_tracebacks(*, wanted: bool = True) -> Iterator[None]:
-    """Errors keep all their frames meanwhile, in every thread."""
-    global _wanted_in_full  # noqa: PLW0603  # threads of a run see it too, which a context variable would not reach
-    _wanted_in_full += wanted
+    """Errors keep all their frames meanwhile: in every thread, and in the processes that are started."""
+    before = os.environ.get(VARIABLE)
+    if wanted:
+        os.environ[VARIABLE] = "1"
     try:
         yield
     finally:
-        _wanted_in_full -= wanted
+        if wanted and before is None:
+            del os.environ[VARIABLE]
+        elif wanted and before is not None:
+            os.environ[VARIABLE] = before
 
 
 @functools.lru_cache(maxsize=1024)

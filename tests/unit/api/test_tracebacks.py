@@ -242,10 +242,15 @@ def test_what_a_worker_tells_is_the_users_part():
     assert account_of(ExternalFailure("alone")) is None
 
 
-def test_debugging_ends_with_its_block():
+def test_debugging_ends_with_its_block(monkeypatch):
+    monkeypatch.delenv("MILLSTREAM_DEBUG", raising=False)
     entry = public(call_of_ours(call_of_ours(refuse)))
     with full_tracebacks():
         assert names(raised(entry)).count("ours") == 2
+        assert os.environ["MILLSTREAM_DEBUG"] == "1"  # workers of Spark inherit it
+        with full_tracebacks(wanted=False):
+            assert names(raised(entry)).count("ours") == 2
+    assert "MILLSTREAM_DEBUG" not in os.environ
     assert names(raised(entry)).count("ours") == 1
 
 
