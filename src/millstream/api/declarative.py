@@ -27,7 +27,16 @@ from millstream.api.stream import DataStream
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import function_ref
 
-_JOB_KEYS = ("job", "guarantee", "epoch_interval", "rows_per_epoch", "parallelism", "max_parallelism", "steps")
+_JOB_KEYS = (
+    "job",
+    "guarantee",
+    "epoch_interval",
+    "rows_per_epoch",
+    "parallelism",
+    "max_parallelism",
+    "on_stop",
+    "steps",
+)
 
 
 def load_job(source: str | Path) -> Job:

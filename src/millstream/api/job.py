@@ -13,7 +13,7 @@ from millstream.api.keyed import KeyedStream
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
-from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
+from millstream.graph.model import OnStop, Requirements, StreamModel, duplicate_id, duplicate_uid
 from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.step import DEAD, Emit, Operation, Sink, Source, Step, StepInput, step_uid
@@ -40,6 +40,7 @@ class Job:
         rows_per_epoch: at most about that many rows are admitted into one epoch.
         parallelism: subtasks of every keyed step.
         max_parallelism: number of key groups; fixed for the life of the job's state.
+        on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Job:
         rows_per_epoch: int = 2_000_000,
         parallelism: int = 2,
         max_parallelism: int = 128,
+        on_stop: OnStop = "cancel",
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -59,6 +61,7 @@ class Job:
             rows_per_epoch=rows_per_epoch,
             parallelism=parallelism,
             max_parallelism=max_parallelism,
+            on_stop=on_stop,
         )
         self._steps: dict[StepId, Step] = {}
         self._nodes: dict[StepId, StreamNode] = {}
@@ -271,7 +274,11 @@ class Job:
         """Run until the input ends: on Spark, or in this process with `local=True`.
 
         With a `checkpoint` directory a killed run is resumed by running it again; without one the run starts afresh in
-        a temporary directory. Further options: `manifests`, `epochs`, `master`, `state_backend`, `memory`, `confs`.
+        a temporary directory. Further options: `manifests`, `epochs`, `master`, `state_backend`, `memory`, `confs`,
+        `on_stop`.
+
+        In the main thread, SIGTERM and Ctrl-C end the run as `on_stop` says, unless the program handles them itself. A run that
+        they cancelled raises `KeyboardInterrupt` or `SystemExit(143)` once it has ended.
 
         Args:
             local: run in this process, without Spark.

@@ -99,7 +99,15 @@ class RunningJob:
         newest = next(reversed(self._epochs), None)
         return [] if newest is None else list(newest.watermarks)
 
-    def ask(self, action: str, *, to: str | Path | None = None, id: str | None = None, native: bool = False) -> Any:
+    def ask(
+        self,
+        action: str,
+        *,
+        to: str | Path | None = None,
+        id: str | None = None,
+        native: bool = False,
+        otherwise: str | None = None,
+    ) -> Any:
         """Hand a request to the run without waiting; its `wait()` gives the answer.
 
         Args:
@@ -107,9 +115,10 @@ class RunningJob:
             to: the folder that holds savepoints; by default `savepoints` in the checkpoint directory.
             id: names the request; asking again with the same id makes no second savepoint.
             native: a fast copy of the engine's own files, for the same plan only.
+            otherwise: what the run does if it cannot do that.
         """
         place = "" if to is None else str(Path(to).resolve())
-        return self._control.ask(action, to=place, form="native" if native else "canonical", id=id)
+        return self._control.ask(action, to=place, form="native" if native else "canonical", id=id, otherwise=otherwise)
 
     def drain(self, timeout: float | None = None) -> Any:
         """Read nothing more, close what is open, publish, end. The job is complete then."""

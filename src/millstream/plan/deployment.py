@@ -6,6 +6,7 @@ import dataclasses
 from typing import Literal
 
 from millstream.errors import InvalidPlan
+from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
 from millstream.plan.partitioned import PartitionedPlan
 
@@ -78,8 +79,13 @@ class Deployment:
     memory: MemoryBudget = MemoryBudget()
     epochs: EpochPolicy = EpochPolicy()
     confs: tuple[tuple[str, str], ...] = ()
+    on_stop: OnStop | None = None
+    """What a signal to stop does, instead of what the job says."""
 
     def __post_init__(self) -> None:
+        if self.on_stop is not None and checked_on_stop(self.on_stop) == "suspend" and self.checkpoint is None:
+            msg = "a run that is suspended needs a place for its savepoint"
+            raise InvalidPlan(msg, code="RUN-021", found="on_stop='suspend'", hint="pass checkpoint=DIR too")
         if self.checkpoint is not None and "://" in self.checkpoint:
             msg = "Spark's checkpoint and the logs of sources need a directory"
             raise InvalidPlan(
@@ -118,6 +124,7 @@ class DeploymentPlan:
     confs: tuple[tuple[str, str], ...]
     is_bounded: bool
     epoch_interval: int
+    on_stop: OnStop
 
     @property
     def name(self) -> str:

@@ -79,6 +79,7 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("checkpoint", plan.checkpoint or "none: a run starts afresh and cannot be resumed"),
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
+        ("on stop", plan.on_stop),
         *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
         ("memory", f"payloads of {_size(memory.payload_bytes)}"),
         ("", f"state pages of {_size(memory.page_bytes)}, {_held(plan)}"),

@@ -81,6 +81,7 @@ def _choices(plan: DeploymentPlan) -> dict[str, Any]:
         "memory": dataclasses.asdict(plan.memory),
         "epochs": dataclasses.asdict(plan.epochs),
         "confs": [list(pair) for pair in plan.confs],
+        "on_stop": None if plan.on_stop == plan.plan.graph.requirements.on_stop else plan.on_stop,
     }
 
 

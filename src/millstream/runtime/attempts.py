@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.runtime.control import RunControl
 from millstream.runtime.result import RunResult
 
 _log = logging.getLogger(__name__)
@@ -14,26 +16,34 @@ _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 
 
+class Attempts(Protocol):
+    """The attempts of one run."""
+
+    result: RunResult | None
+    """What the last attempt had done when it failed."""
+
+
 def run_tolerant(
-    once: Callable[[RunResult | None], RunResult], tolerated: int, result: Callable[[], RunResult | None]
+    once: Callable[[RunResult | None], RunResult], tolerated: int, attempts: Attempts, control: RunControl
 ) -> RunResult:
     """Call `once` until it returns; a failure that may pass is tolerated if fewer came in a row.
 
     Args:
         once: one attempt, given the result so far.
         tolerated: failures in a row, without a published epoch between them, that are got over.
-        result: what the last attempt had done when it failed.
+        attempts: knows what the last attempt had done when it failed.
+        control: a run that has to end is not started again.
     """
     failures, epochs = 0, 0
     while True:
         try:
-            return _typed(once, result())
+            return _typed(once, attempts.result)
         except MillstreamError as problem:
-            so_far = result()
+            so_far = attempts.result
             if so_far is not None and so_far.epochs > epochs:
                 failures, epochs = 0, so_far.epochs
             failures += 1
-            if problem.retry != "backoff" or failures > tolerated or so_far is None:
+            if problem.retry != "backoff" or failures > tolerated or so_far is None or control.must_end:
                 raise
             so_far.failures += 1
             _log.warning("attempt failed (%d of %d tolerated in a row): %s", failures, tolerated, problem)

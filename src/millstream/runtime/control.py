@@ -44,8 +44,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Pending:
     """A request on its way; `wait` gives its answer."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    def __init__(self, request: Request, *, otherwise: Action | None = None) -> None:
+        self.request, self.otherwise = request, otherwise
         self._answered = threading.Event()
         self._answer: Answer | None = None
 
@@ -68,10 +68,21 @@ class RunControl:
 
     def __init__(self) -> None:
         self._waiting: deque[Pending] = deque()
+        self.must_end = False
+        """Whether the run has to end in some way, whatever becomes of the request."""
 
-    def ask(self, action: Action, *, to: str = "", form: Form = "canonical", id: str | None = None) -> Pending:
-        """Hand a request to the run."""
-        pending = Pending(checked_request(action, to=to, form=form, id=id))
+    def ask(
+        self,
+        action: Action,
+        *,
+        to: str = "",
+        form: Form = "canonical",
+        id: str | None = None,
+        otherwise: Action | None = None,
+    ) -> Pending:
+        """Hand a request to the run; if it cannot be done, the run does `otherwise`."""
+        pending = Pending(checked_request(action, to=to, form=form, id=id), otherwise=otherwise)
+        self.must_end = self.must_end or "cancel" in (action, otherwise)
         self._waiting.append(pending)
         return pending
 
