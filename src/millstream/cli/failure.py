@@ -23,6 +23,7 @@ from millstream.errors import (
     InvalidStep,
     MillstreamError,
 )
+from millstream.redaction import redacted
 
 OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 _OURS = f"{Path(millstream.__file__).parent}/"
@@ -63,8 +64,8 @@ def reported(*, debug: bool) -> Iterator[None]:
         raise
     except Exception as error:
         if debug:
-            typer.echo(traceback.format_exc(), err=True)
-        typer.echo(f"error: {type(error).__name__}: {error}", err=True)
+            typer.echo(redacted(traceback.format_exc()), err=True)
+        typer.echo(redacted(f"error: {type(error).__name__}: {error}"), err=True)
         if not debug:
             typer.echo("  fix: run the command again with --debug to see where", err=True)
         raise typer.Exit(JOB_FAILED) from error
@@ -94,5 +95,5 @@ def user_line(trace: TracebackType | None) -> str | None:
 
 def _show(error: MillstreamError, *, debug: bool) -> None:
     if debug:
-        typer.echo("".join(traceback.format_exception(error)), err=True)
+        typer.echo(redacted("".join(traceback.format_exception(error))), err=True)
     typer.echo("\n".join(error_lines(error)), err=True)

@@ -37,6 +37,7 @@ from millstream.cli.target import load
 from millstream.graph.model import OnStop
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import DeploymentPlan
+from millstream.redaction import shown_words
 from millstream.runtime.connector import NewerOutput
 from millstream.runtime.metrics import MetricsFile
 from millstream.runtime.result import Ending, EpochSummary, RunResult
@@ -139,7 +140,7 @@ def _tell(listeners: list[Listener], summary: EpochSummary) -> None:
 
 def ending_line(ended: Ending, plan: DeploymentPlan, savepoint: str | None) -> str:
     """How a run ended, how to go on, and how to end it for good instead."""
-    again = shlex.join(["millstream", *sys.argv[1:]])
+    again = shlex.join(["millstream", *shown_words(sys.argv[1:])])
     instead = (
         f"to complete the job instead: millstream drain {plan.checkpoint} while it runs, or run it with --on-stop drain"
     )

@@ -9,6 +9,7 @@ from millstream.errors import InvalidPlan
 from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
 from millstream.plan.partitioned import PartitionedPlan
+from millstream.redaction import SecretText, SecretUrl, shown_setting
 
 StateBackend = Literal["rocksdb", "memory"]
 STATE_BACKENDS = ("rocksdb", "memory")
@@ -83,6 +84,7 @@ class Deployment:
     """What a signal to stop does, instead of what the job says."""
 
     def __post_init__(self) -> None:
+        self._guard_secrets()
         if self.on_stop is not None and checked_on_stop(self.on_stop) == "suspend" and self.checkpoint is None:
             msg = "a run that is suspended needs a place for its savepoint"
             raise InvalidPlan(msg, code="RUN-021", found="on_stop='suspend'", hint="pass checkpoint=DIR too")
@@ -107,6 +109,17 @@ class Deployment:
                 known=STATE_BACKENDS,
                 hint="use state_backend='rocksdb'",
             )
+
+    def _guard_secrets(self) -> None:
+        """What may hold a password does not show it, wherever this value or the plan made of it is printed."""
+        if self.manifests is not None:
+            object.__setattr__(self, "manifests", SecretUrl(self.manifests))
+        guarded = tuple((key, _guarded(key, value)) for key, value in self.confs)
+        object.__setattr__(self, "confs", guarded)
+
+
+def _guarded(key: str, value: str) -> str:
+    return value if shown_setting(key, value) == value else SecretText(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
