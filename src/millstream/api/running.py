@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
+from millstream import errors
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.plan.deployment import DeploymentPlan
 
 NEWER_OUTPUT = ("refuse", "keep", "truncate")
@@ -182,5 +183,5 @@ def checked(answer: Any) -> Any:
         return answer
     fields = dict(answer.error)
     message = fields.pop("message", None) or "the request could not be done"
-    is_refused = str(fields.get("code", "")).startswith(("CKPT-", "SAVE-"))
-    raise (CheckpointRefused if is_refused else MillstreamError)(message, **fields)
+    kind = getattr(errors, str(fields.pop("kind", "")), MillstreamError)
+    raise kind(message, **fields)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.errors import InvalidStep, MillstreamError
+from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
 
 Action = Literal["cancel", "drain", "suspend", "savepoint"]
 ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")
@@ -152,10 +152,8 @@ def checked_request(action: str, *, to: str = "", form: str = "canonical", id: s
 
 
 def failed(identifier: str, problem: Exception) -> Answer:
-    """The answer to a request that could not be done."""
-    fields = (
-        problem.fields()
-        if isinstance(problem, MillstreamError)
-        else {"message": f"{type(problem).__name__}: {problem}"}
-    )
-    return Answer(id=identifier, done=False, error=fields)
+    """The answer to a request that could not be done; `kind` says whose affair it is."""
+    if not isinstance(problem, MillstreamError):
+        kind = ExternalFailure if isinstance(problem, OSError) else MillstreamError
+        problem = kind(f"{type(problem).__name__}: {problem}")
+    return Answer(id=identifier, done=False, error={**problem.fields(), "kind": type(problem).__name__})

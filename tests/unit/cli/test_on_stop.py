@@ -138,7 +138,7 @@ def test_a_savepoint_that_cannot_be_written_does_not_keep_a_service_from_ending(
     in_the_way.parent.mkdir()
     in_the_way.write_text("not a folder")
     code, _, lines = stopped(tmp_path, "--on-stop", "suspend", "--tolerate-failures", "5")
-    assert (code, lines[1][:15]) == (1, "error [RUN-014]")
+    assert (code, lines[1][:15]) == (4, "error [RUN-014]")
     in_the_way.unlink()
     resumed(tmp_path)
     assert published(tmp_path) == undisturbed
