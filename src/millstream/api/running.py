@@ -87,6 +87,11 @@ class RunningJob:
         return not self._ended.is_set()
 
     @property
+    def failures(self) -> int:
+        """How often it failed so far: what it got over, and what ended it."""
+        return int(self._control.failures)
+
+    @property
     def epochs(self) -> list[Any]:
         """The newest published epochs in numbers, oldest first; at most the last 1,000."""
         return list(self._epochs)

@@ -14,6 +14,7 @@ import typer
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.interrupts import interrupts
+from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import (
     Checkpoint,
     Confs,
@@ -80,10 +81,12 @@ def run(
         OnStop | None, typer.Option("--on-stop", help="What Ctrl-C and SIGTERM do, instead of what the job says.")
     ] = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="What is printed.")] = "table",
+    log_level: LogLevel = None,
+    log_format: LogFormat = "text",
     debug: Debug = False,
 ) -> None:
     """Run a job until its input ends; Ctrl-C cancels it. With --checkpoint the same command resumes it."""
-    with reported(debug=debug):
+    with log_lines(log_level, log_format), reported(debug=debug):
         epochs = epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term)
         deployment = deployment_of(
             checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs, on_stop=on_stop
@@ -118,6 +121,10 @@ def _run(plan: DeploymentPlan, engine: Engine, output: Output, figures: MetricsF
             except KeyboardInterrupt:
                 typer.echo(ending_line("cancelled", plan, None), err=True)
                 _leave()
+            except Exception:
+                if figures is not None:
+                    figures.failed(running.failures)
+                raise
     if figures is not None:
         figures.result(result)
     report.result(result)

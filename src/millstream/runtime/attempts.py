@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +10,6 @@ from millstream.errors import ExternalFailure, MillstreamError
 from millstream.runtime.control import RunControl
 from millstream.runtime.result import RunResult
 
-_log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 
@@ -37,17 +35,26 @@ def run_tolerant(
     failures, epochs = 0, 0
     while True:
         try:
-            return _typed(once, attempts.result)
-        except MillstreamError as problem:
+            result = _typed(once, attempts.result)
+        except Exception as problem:
+            control.failures += 1
             so_far = attempts.result
             if so_far is not None and so_far.epochs > epochs:
                 failures, epochs = 0, so_far.epochs
             failures += 1
-            if problem.retry != "backoff" or failures > tolerated or so_far is None or control.must_end:
+            if so_far is None or failures > tolerated or control.must_end or not _may_pass(problem):
+                control.log.failed(problem)
                 raise
             so_far.failures += 1
-            _log.warning("attempt failed (%d of %d tolerated in a row): %s", failures, tolerated, problem)
+            control.log.restarts(problem, in_a_row=failures, tolerated=tolerated)
             time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failures - 1)))
+        else:
+            control.log.ended(result)
+            return result
+
+
+def _may_pass(problem: Exception) -> bool:
+    return isinstance(problem, MillstreamError) and problem.retry == "backoff"
 
 
 def _typed(once: Callable[[RunResult | None], RunResult], so_far: RunResult | None) -> RunResult:

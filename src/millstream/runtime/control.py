@@ -12,6 +12,7 @@ import msgspec
 
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
+from millstream.runtime.run_log import RunLog
 
 Action = Literal["cancel", "drain", "suspend", "savepoint"]
 ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")
@@ -70,6 +71,9 @@ class RunControl:
         self._waiting: deque[Pending] = deque()
         self.must_end = False
         """Whether the run has to end in some way, whatever becomes of the request."""
+        self.log = RunLog()
+        self.failures = 0
+        """Failures of the run: those it got over, and the one that ended it."""
 
     def ask(
         self,

@@ -24,7 +24,7 @@ def planted(tmp_path, postgres, monkeypatch):
 def test_a_run_leaves_it_nowhere(cli, planted, tmp_path, postgres, manifests):
     store = urls_of(postgres)[manifests]
     command = ["run", planted, "--local", "--checkpoint", tmp_path / "c", "--manifests", store, *SETTING, "--debug"]
-    done = cli(*command, "-o", "json", "--metrics", tmp_path / "m.prom")
+    done = cli(*command, "-o", "json", "--metrics", tmp_path / "m.prom", "--log-level", "debug")
     assert done.exit_code == 0, done.stderr
     expected = postgres.execute("SELECT count(*) FROM t_literal")
     assert expected[0][0] > 10
