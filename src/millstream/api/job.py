@@ -21,11 +21,13 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import StepId, job_name, step_id
+from millstream.model.keywords import known_keywords
 from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
-from millstream.plan.deployment import Deployment
+from millstream.plan.deployment import OPTIONS, Deployment
 from millstream.plan.explain import explain
+from millstream.plan.option_values import path_or_url
 
 _MAX_ID = 100
 
@@ -43,6 +45,7 @@ class Job:
         on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
     """
 
+    @known_keywords("Job()")
     def __init__(
         self,
         name: str,
@@ -260,6 +263,7 @@ class Job:
             job._steps[step.id] = step
         return job
 
+    @known_keywords("Job.run()", also=OPTIONS)
     def run(
         self,
         *,
@@ -300,6 +304,7 @@ class Job:
         )
         return engine()
 
+    @known_keywords("Job.start()", also=OPTIONS)
     def start(
         self,
         *,
@@ -324,7 +329,7 @@ class Job:
         return RunningJob(self.name, engine)
 
     def _engine(self, checkpoint: str | Path | None, options: dict[str, Any], **past: Any) -> Engine:
-        deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **options)
+        deployment = Deployment(checkpoint=path_or_url("checkpoint", checkpoint), **options)
         return engine_for(self.compile(deployment).deployment, **past)
 
 

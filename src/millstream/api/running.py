@@ -13,7 +13,9 @@ from typing import Any
 
 from millstream import errors
 from millstream.errors import InvalidStep, MillstreamError
+from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.option_values import flag, path_or_url
 
 NEWER_OUTPUT = ("refuse", "keep", "truncate")
 _KEPT_EPOCHS = 1000
@@ -39,11 +41,12 @@ def engine_for(
         raise InvalidStep(
             msg, code="STEP-093", found=repr(on_newer_output), known=NEWER_OUTPUT, hint="use on_newer_output='refuse'"
         )
+    flag("local", local)
     start = importlib.import_module("millstream.runtime.start").Start(
-        savepoint=None if from_savepoint is None else str(from_savepoint),
+        savepoint=path_or_url("from_savepoint", from_savepoint),
         newer_output=on_newer_output,
-        allow_dropped_state=allow_dropped_state,
-        ignore_state_once=ignore_state_once,
+        allow_dropped_state=flag("allow_dropped_state", allow_dropped_state),
+        ignore_state_once=flag("ignore_state_once", ignore_state_once),
     )
     engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
     return partial(engine.run, deployment, start=start, **options)
@@ -126,34 +129,45 @@ class RunningJob:
         place = "" if to is None else str(Path(to).resolve())
         return self._control.ask(action, to=place, form="native" if native else "canonical", id=id, otherwise=otherwise)
 
-    def drain(self, timeout: float | None = None) -> Any:
+    def drain(self, timeout: DurationLike | None = None) -> Any:
         """Read nothing more, close what is open, publish, end. The job is complete then."""
         return self._end("drain", timeout)
 
     def suspend(
-        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+        self,
+        to: str | Path | None = None,
+        *,
+        id: str | None = None,
+        native: bool = False,
+        timeout: DurationLike | None = None,
     ) -> Any:
         """Take a savepoint and end; `savepoint` of the result is its directory. Running the job again resumes it."""
         return self._end("suspend", timeout, to=to, id=id, native=native)
 
-    def cancel(self, timeout: float | None = None) -> Any:
+    def cancel(self, timeout: DurationLike | None = None) -> Any:
         """End now. What was published stays; running the job again resumes it."""
         return self._end("cancel", timeout)
 
     def export_savepoint(
-        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+        self,
+        to: str | Path | None = None,
+        *,
+        id: str | None = None,
+        native: bool = False,
+        timeout: DurationLike | None = None,
     ) -> str:
         """Take a savepoint while the job goes on; returns its directory."""
         return str(self._answer(self.ask("savepoint", to=to, id=id, native=native), timeout).path)
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: DurationLike | None = None) -> Any:
         """The result, once the job has ended; raises what made it fail.
 
         Raises:
-            TimeoutError: it has not ended in that many seconds.
+            TimeoutError: it has not ended in that time: a duration such as `10s`, or seconds.
         """
-        if not self._ended.wait(timeout):
-            msg = f"job {self.name!r} has not ended in {timeout} s"
+        seconds = _seconds(timeout)
+        if not self._ended.wait(seconds):
+            msg = f"job {self.name!r} has not ended in {seconds} s"
             raise TimeoutError(msg)
         # An interpreter that ends while native code of the thread still cleans up would abort.
         self._thread.join()
@@ -161,14 +175,14 @@ class RunningJob:
             raise self._problem
         return self._result
 
-    def _end(self, action: str, timeout: float | None, **wish: Any) -> Any:
+    def _end(self, action: str, timeout: DurationLike | None, **wish: Any) -> Any:
         self._answer(self.ask(action, **wish), timeout)
         return self.wait(timeout)
 
-    def _answer(self, pending: Any, timeout: float | None) -> Any:
+    def _answer(self, pending: Any, timeout: DurationLike | None) -> Any:
         """The answer to a request; a run that ended without one says why."""
-        waited = 0.0
-        while timeout is None or waited < timeout:
+        waited, seconds = 0.0, _seconds(timeout)
+        while seconds is None or waited < seconds:
             with contextlib.suppress(TimeoutError):
                 return checked(pending.wait(_POLL_SECONDS))
             waited += _POLL_SECONDS
@@ -178,8 +192,12 @@ class RunningJob:
                 self.wait()
                 msg = f"job {self.name!r} has ended"
                 raise InvalidStep(msg, code="STEP-092", hint="ask while it runs, or start it again")
-        msg = f"request {pending.request.id!r} was not answered in {timeout} s"
+        msg = f"request {pending.request.id!r} was not answered in {seconds} s"
         raise TimeoutError(msg)
+
+
+def _seconds(timeout: DurationLike | None) -> float | None:
+    return None if timeout is None else duration_ms(timeout, what="timeout") / 1000
 
 
 def checked(answer: Any) -> Any:
