@@ -83,7 +83,7 @@ def user_line(trace: TracebackType | None) -> str | None:
     for frame, line in traceback.walk_tb(trace):
         path = frame.f_code.co_filename
         if not path.startswith((_OURS, "<", *_LIBRARIES)):
-            found = f"{path}:{line}: {linecache.getline(path, line).strip()}"
+            found = f"{path}:{line}: {redacted(linecache.getline(path, line).strip())}"
     return found
 
 

@@ -36,10 +36,13 @@ def path_or_url(name: str, value: object) -> str | None:
 
 
 def settings(name: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Spark settings, from a mapping or from pairs; numbers and flags become the text that Spark expects."""
+    """Spark settings, from a mapping or from pairs; numbers and flags become the text that Spark expects.
+
+    What is wrong is told by its type alone: it may hold a password.
+    """
     pairs = list(value.items()) if isinstance(value, Mapping) else value
     if not isinstance(pairs, (list, tuple)):
-        raise wrong(name, value, "{'spark.key': 'value'}, or pairs of them")
+        raise wrong(name, type(value), "{'spark.key': 'value'}, or pairs of them")
     return tuple(_setting(name, pair) for pair in pairs)
 
 
@@ -64,12 +67,12 @@ def wrong(name: str, value: object, known: str) -> InvalidPlan:
 
 def _setting(name: str, pair: object) -> tuple[str, str]:
     if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
-        raise wrong(name, pair, "a pair of the setting's name and its value")
+        raise wrong(name, type(pair), "a pair of the setting's name and its value")
     key, value = pair
     if isinstance(value, bool):
         return key, str(value).lower()
     if not isinstance(value, (str, int, float)):
         option = f"{name}[{key!r}]"
-        raise wrong(option, value, "text, a number or a flag")
+        raise wrong(option, type(value), "text, a number or a flag")
     # A text stays the object it is: it may hide a secret when it is printed.
     return key, value if isinstance(value, str) else str(value)

@@ -57,6 +57,13 @@ def test_errors_do_not_show_it(cli, planted, tmp_path, postgres):
     ]
     postgres.execute("CREATE TABLE t_literal (total text)")
     refused.append(cli("run", planted, "--local", "--debug"))
+    # The line that the user wrote is shown, and the password stands in it.
+    wrong = tmp_path / "wrong_job.py"
+    wrong.write_text(planted.read_text().replace('table="t_literal"', 'table="t literal"'))
+    shown = cli("plan", wrong)
+    assert "sums.sink(" in shown.stderr
+    assert "postgres:***@" in shown.stderr
+    refused.append(shown)
     assert all(each.exit_code for each in refused)
     assert found_in(*(text for each in refused for text in (each.stdout, each.stderr))) == []
 

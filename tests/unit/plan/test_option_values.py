@@ -97,6 +97,13 @@ def test_sizes_are_whole_numbers():
         MemoryBudget(driver_mb="1g")
 
 
+@pytest.mark.parametrize("confs", ["spark.secret=hunter2", [("spark.secret", "hunter2", 3)], {"spark.s": ["hunter2"]}])
+def test_a_wrong_setting_does_not_show_its_value(confs):
+    with pytest.raises(InvalidPlan, match="RUN-024") as refused:
+        Deployment(confs=confs)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_settings_from_a_mapping_or_pairs():
     given = {"spark.a": "x", "spark.b": True, "spark.c": 3}
     assert Deployment(confs=given).confs == (("spark.a", "x"), ("spark.b", "true"), ("spark.c", "3"))
