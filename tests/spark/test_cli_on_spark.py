@@ -147,7 +147,9 @@ def process_of(folder, *words):
     """A command in a process group of its own, as a terminal or a service manager starts it."""
     command = [sys.executable, *map(str, words)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=folder, start_new_session=True, **streams)
+    # Whoever runs the tests in the background may have switched Ctrl-C off, for every child too.
+    listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    return subprocess.Popen(command, cwd=folder, start_new_session=True, **listening, **streams)
 
 
 RUN = ("-m", "millstream.cli.main", "run", "job.py", "--checkpoint", "c", "--master", "local[2]", "-o", "json")

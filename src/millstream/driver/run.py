@@ -16,7 +16,6 @@ from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.watch import watch
 from millstream.errors import MillstreamError
-from millstream.model.secret import with_secrets
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.attempts import run_tolerant
 from millstream.runtime.control import RunControl
@@ -103,7 +102,7 @@ class _Attempts:
 def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals | NoSignals, *, debug: bool) -> None:
     checkpoint = run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
-    session = open_session(_with_secrets(deployment), debug=debug)
+    session = open_session(deployment, debug=debug)
     signals.hold()  # Spark takes Ctrl-C for itself where it starts
     loop = EpochLoop(run_state)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
@@ -131,9 +130,3 @@ def _is_cancelled(run_state: Run) -> bool:
     if run_state.requests.ended == "cancelled":
         run_state.result.ended = "cancelled"
     return run_state.requests.ended == "cancelled"
-
-
-def _with_secrets(deployment: DeploymentPlan) -> DeploymentPlan:
-    """The surroundings as the session needs them; the plan that goes to workers keeps the names of secrets."""
-    confs = tuple((key, with_secrets(value)) for key, value in deployment.confs)
-    return dataclasses.replace(deployment, confs=confs)

@@ -70,14 +70,20 @@ def published(folder):
 @contextlib.contextmanager
 def half_way(folder, command):
     """A process in the middle of its job; it goes on when `gate` is there."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not (folder / "half").exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline, "the job did not come half way"
-            time.sleep(0.01)
-        yield process
-        process.kill()
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # Whoever runs the tests in the background may have switched Ctrl-C off, for every child too.
+    with subprocess.Popen(
+        command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **streams
+    ) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (folder / "half").exists():
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline, "the job did not come half way"
+                time.sleep(0.01)
+            yield process
+        finally:
+            process.kill()
 
 
 def stopped(folder, *options, number=signal.SIGTERM, job=""):
