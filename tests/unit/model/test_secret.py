@@ -12,6 +12,7 @@ from millstream.model.secret import url_with_secrets, with_secrets
 from millstream.plan.deployment import Deployment
 from millstream.plan.explain import LAYERS, explain, mermaid
 from millstream.plan.serialize import from_json, to_json
+from millstream.spark.start.confs import context_confs
 
 NAMED = "postgresql://me:${secret:SHOP}@h/shop"
 LITERAL = "postgresql://me:hunter2@h/shop"
@@ -45,6 +46,13 @@ def test_a_secret_that_nobody_knows(monkeypatch, tmp_path):
 def test_an_address_may_name_its_password(shop):
     login = Login(address=address_of(NAMED), password_env=None, job="j", step="out")
     assert login.password() == "p@ss/w${x}"
+
+
+def test_spark_is_told_the_value_of_a_setting(shop):
+    deployment = Deployment(confs={"spark.x.secret": "${secret:SHOP}", "spark.y": "1"})
+    told = context_confs(deployment, debug=False)
+    assert (told["spark.x.secret"], told["spark.y"]) == ("p@ss/w${x}", "1")
+    assert "p@ss" not in repr(deployment)
 
 
 def job_to(url, **options):
