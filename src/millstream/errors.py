@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from millstream.redaction import redacted
+
 Domain = Literal["user", "external", "internal"]
 Retry = Literal["never", "backoff"]
 
 
 class MillstreamError(Exception):
-    """Base of all errors; its fields travel unchanged to logs, the CLI and reports.
+    """Base of all errors; its fields travel unchanged to logs, the CLI and reports, so passwords are left out of them here.
 
     Args:
         message: what failed and what was found.
@@ -34,12 +36,12 @@ class MillstreamError(Exception):
         known: object = None,
         hint: str | None = None,
     ) -> None:
-        self.message = message
+        self.message = redacted(message)
         self.code = code or type(self).code
         self.step = step
-        self.found = None if found is None else str(found)
-        self.known = None if known is None else _listing(known)
-        self.hint = hint
+        self.found = None if found is None else redacted(str(found))
+        self.known = None if known is None else redacted(_listing(known))
+        self.hint = None if hint is None else redacted(hint)
         super().__init__(self._text())
 
     def _text(self) -> str:

@@ -1,7 +1,10 @@
 """Every example runs and prints what it says it prints."""
 
 import ast
+import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,31 @@ def test_the_orders_job_equals_plain_python(demo, tmp_path):
     assert ms.read_files(tmp_path / "late").num_rows == 0
 
 
+def figures_of(text):
+    """Epochs decided and visible after the kill, and after the job was resumed."""
+    killed = re.search(r"Epochs decided: (\d+)\. Epochs visible in the output: (\d+)\.", text)
+    resumed = re.search(r"finished in \d+ s: (\d+) epochs decided, (\d+) visible\.", text)
+    assert killed, text
+    assert resumed, text
+    return tuple(map(int, killed.groups())), tuple(map(int, resumed.groups()))
+
+
+def test_the_demo_tells_true_figures(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    local = [sys.executable, "-m", "millstream.cli.main", "run", str(EXAMPLES / "orders.py"), "--local", "-o", "quiet"]
+    monkeypatch.setattr(demo, "JOB", [*local, "--checkpoint", str(tmp_path / "data" / "checkpoint")])
+    monkeypatch.setattr(demo, "DATA", tmp_path / "data")
+    monkeypatch.setenv("ORDERS_DATA", str(tmp_path / "data"))
+    assert demo.main() == 0
+    text = capsys.readouterr().out
+    # Epoch 1 was decided and not yet shown when the job was killed; nobody disturbed the other run.
+    monkeypatch.setenv("ORDERS_DATA", str(tmp_path / "alone"))
+    demo.write_orders(tmp_path / "alone" / "orders")
+    undisturbed = job_of(EXAMPLES / "orders.py").run(local=True).epochs
+    assert figures_of(text) == ((2, 1), (undisturbed, undisturbed))
+    assert "nothing lost, nothing doubled" in " ".join(text.split())
+
+
 def test_the_demo_notices_a_lost_window(demo, tmp_path):
     job_of(EXAMPLES / "orders.py").run(local=True, checkpoint=tmp_path / "checkpoint")
     found = demo.written_totals()
@@ -98,3 +126,14 @@ def test_an_example_prints_the_same_on_spark(spark, capsys):
     path = EXAMPLES / "inactivity.py"
     job_of(path).run()
     assert capsys.readouterr().out == promised(path)
+
+
+@pytest.mark.spark
+def test_the_demo_runs_on_spark(tmp_path):
+    command = [sys.executable, str(EXAMPLES / "demo.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (decided, seen), (all_decided, all_seen) = figures_of(done.stdout)
+    assert (decided, seen) == (2, 1)
+    assert all_decided == all_seen > 2
+    assert "nothing lost, nothing doubled" in " ".join(done.stdout.split())

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.errors import InvalidStep, MillstreamError
+from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
+from millstream.runtime.run_log import RunLog
 
 Action = Literal["cancel", "drain", "suspend", "savepoint"]
 ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")
@@ -44,8 +45,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Pending:
     """A request on its way; `wait` gives its answer."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    def __init__(self, request: Request, *, otherwise: Action | None = None) -> None:
+        self.request, self.otherwise = request, otherwise
         self._answered = threading.Event()
         self._answer: Answer | None = None
 
@@ -68,10 +69,24 @@ class RunControl:
 
     def __init__(self) -> None:
         self._waiting: deque[Pending] = deque()
+        self.must_end = False
+        """Whether the run has to end in some way, whatever becomes of the request."""
+        self.log = RunLog()
+        self.failures = 0
+        """Failures of the run: those it got over, and the one that ended it."""
 
-    def ask(self, action: Action, *, to: str = "", form: Form = "canonical", id: str | None = None) -> Pending:
-        """Hand a request to the run."""
-        pending = Pending(checked_request(action, to=to, form=form, id=id))
+    def ask(
+        self,
+        action: Action,
+        *,
+        to: str = "",
+        form: Form = "canonical",
+        id: str | None = None,
+        otherwise: Action | None = None,
+    ) -> Pending:
+        """Hand a request to the run; if it cannot be done, the run does `otherwise`."""
+        pending = Pending(checked_request(action, to=to, form=form, id=id), otherwise=otherwise)
+        self.must_end = self.must_end or "cancel" in (action, otherwise)
         self._waiting.append(pending)
         return pending
 
@@ -141,10 +156,8 @@ def checked_request(action: str, *, to: str = "", form: str = "canonical", id: s
 
 
 def failed(identifier: str, problem: Exception) -> Answer:
-    """The answer to a request that could not be done."""
-    fields = (
-        problem.fields()
-        if isinstance(problem, MillstreamError)
-        else {"message": f"{type(problem).__name__}: {problem}"}
-    )
-    return Answer(id=identifier, done=False, error=fields)
+    """The answer to a request that could not be done; `kind` says whose affair it is."""
+    if not isinstance(problem, MillstreamError):
+        kind = ExternalFailure if isinstance(problem, OSError) else MillstreamError
+        problem = kind(f"{type(problem).__name__}: {problem}")
+    return Answer(id=identifier, done=False, error={**problem.fields(), "kind": type(problem).__name__})

@@ -28,7 +28,16 @@ from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import function_ref
 from millstream.plan.flink_keys import refuse_flink_keys
 
-_JOB_KEYS = ("job", "guarantee", "epoch_interval", "rows_per_epoch", "parallelism", "max_parallelism", "steps")
+_JOB_KEYS = (
+    "job",
+    "guarantee",
+    "epoch_interval",
+    "rows_per_epoch",
+    "parallelism",
+    "max_parallelism",
+    "on_stop",
+    "steps",
+)
 
 
 def load_job(source: str | Path) -> Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from millstream.api.result import RunResult
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
-from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
+from millstream.graph.model import OnStop, Requirements, StreamModel, duplicate_id, duplicate_uid
 from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.step import DEAD, Emit, Operation, Sink, Source, Step, StepInput, step_uid
@@ -28,14 +28,17 @@ from millstream.model.connector import (
 )
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import StepId, job_name, step_id
+from millstream.model.keywords import known_keywords
 from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget, StateBackend
 from millstream.plan.explain import explain
+from millstream.plan.option_values import path_or_url
 from millstream.tracebacks import public
 
 _MAX_ID = 100
+Confs = tuple[tuple[str, str], ...] | Mapping[str, str]
 _DEFAULTS = Deployment()
 
 
@@ -50,8 +53,10 @@ class Job:
         rows_per_epoch: at most about that many rows are admitted into one epoch.
         parallelism: subtasks of every keyed step.
         max_parallelism: number of key groups; fixed for the life of the job's state.
+        on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
     """
 
+    @known_keywords("Job()")
     def __init__(
         self,
         name: str,
@@ -61,6 +66,7 @@ class Job:
         rows_per_epoch: int = 2_000_000,
         parallelism: int = 2,
         max_parallelism: int = 128,
+        on_stop: OnStop = "cancel",
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -69,6 +75,7 @@ class Job:
             rows_per_epoch=rows_per_epoch,
             parallelism=parallelism,
             max_parallelism=max_parallelism,
+            on_stop=on_stop,
         )
         self._steps: dict[StepId, Step] = {}
         self._nodes: dict[StepId, StreamNode] = {}
@@ -267,6 +274,7 @@ class Job:
             job._steps[step.id] = step
         return job
 
+    @known_keywords("Job.run()")
     def run(
         self,
         *,
@@ -281,12 +289,16 @@ class Job:
         master: str = _DEFAULTS.master,
         state_backend: StateBackend = _DEFAULTS.state_backend,
         memory: MemoryBudget = _DEFAULTS.memory,
-        confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
+        confs: Confs = _DEFAULTS.confs,
+        on_stop: OnStop | None = None,
     ) -> RunResult:
         """Run until the input ends: on Spark, or in this process with `local=True`.
 
         With a `checkpoint` directory a killed run is resumed by running it again; without one the run starts afresh in
         a temporary directory.
+
+        In the main thread, SIGTERM and Ctrl-C end the run as `on_stop` says, unless the program handles them itself. A run that
+        they cancelled raises `KeyboardInterrupt` or `SystemExit(143)` once it has ended.
 
         Args:
             local: run in this process, without Spark.
@@ -300,12 +312,13 @@ class Job:
             master: Spark's master.
             state_backend: `rocksdb`, or `memory`, which also keeps pages in the workers between epochs.
             memory: sizes that bound what a task holds at once.
-            confs: settings of Spark, as pairs.
+            confs: settings of Spark, as pairs or as a mapping.
+            on_stop: what a signal to stop does, instead of what the job says: `cancel`, `suspend` or `drain`.
         """
         engine = self._engine(
             checkpoint,
             {"manifests": manifests, "epochs": epochs, "master": master}
-            | {"state_backend": state_backend, "memory": memory, "confs": confs},
+            | {"state_backend": state_backend, "memory": memory, "confs": confs, "on_stop": on_stop},
             local=local,
             from_savepoint=from_savepoint,
             on_newer_output=on_newer_output,
@@ -314,6 +327,7 @@ class Job:
         )
         return engine()
 
+    @known_keywords("Job.start()")
     def start(
         self,
         *,
@@ -328,13 +342,14 @@ class Job:
         master: str = _DEFAULTS.master,
         state_backend: StateBackend = _DEFAULTS.state_backend,
         memory: MemoryBudget = _DEFAULTS.memory,
-        confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
+        confs: Confs = _DEFAULTS.confs,
+        on_stop: OnStop | None = None,
     ) -> RunningJob:
         """Run in a thread of this process and return at once; the options are those of `run`."""
         engine = self._engine(
             checkpoint,
             {"manifests": manifests, "epochs": epochs, "master": master}
-            | {"state_backend": state_backend, "memory": memory, "confs": confs},
+            | {"state_backend": state_backend, "memory": memory, "confs": confs, "on_stop": on_stop},
             local=local,
             from_savepoint=from_savepoint,
             on_newer_output=on_newer_output,
@@ -344,7 +359,7 @@ class Job:
         return RunningJob(self.name, engine)
 
     def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> Engine:
-        deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **chosen)
+        deployment = Deployment(checkpoint=path_or_url("checkpoint", checkpoint), **chosen)
         return engine_for(self.compile(deployment).deployment, **past)
 
 

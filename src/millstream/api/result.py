@@ -48,6 +48,8 @@ class EpochSummary:
     """The watermark of each event-time step."""
     watermarks: tuple[PartitionWatermark, ...] = ()
     """How far each partition had come when the epoch was decided, and which of them hold their step back."""
+    failures: int = 0
+    """Failures the run had got over by then."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:

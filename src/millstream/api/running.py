@@ -11,11 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, get_args
 
+from millstream import errors
 from millstream.api.control import Action, Answer, Pending, RunControl
 from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult
-from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.model.connector import NewerOutput
+from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.option_values import flag, path_or_url
 from millstream.tracebacks import public
 
 NEWER_OUTPUT = get_args(NewerOutput)
@@ -47,11 +50,12 @@ def engine_for(
         raise InvalidStep(
             msg, code="STEP-093", found=repr(on_newer_output), known=NEWER_OUTPUT, hint="use on_newer_output='refuse'"
         )
+    flag("local", local)
     start = importlib.import_module("millstream.runtime.start").Start(
-        savepoint=None if from_savepoint is None else str(from_savepoint),
+        savepoint=path_or_url("from_savepoint", from_savepoint),
         newer_output=on_newer_output,
-        allow_dropped_state=allow_dropped_state,
-        ignore_state_once=ignore_state_once,
+        allow_dropped_state=flag("allow_dropped_state", allow_dropped_state),
+        ignore_state_once=flag("ignore_state_once", ignore_state_once),
     )
     engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
     return partial(engine.run, deployment, start=start, **options)
@@ -97,6 +101,11 @@ class RunningJob:
         return not self._ended.is_set()
 
     @property
+    def failures(self) -> int:
+        """How often it failed so far: what it got over, and what ended it."""
+        return self._control.failures
+
+    @property
     def epochs(self) -> list[EpochSummary]:
         """The newest published epochs in numbers, oldest first; at most the last 1,000."""
         return list(self._epochs)
@@ -111,7 +120,13 @@ class RunningJob:
         return [] if newest is None else list(newest.watermarks)
 
     def ask(
-        self, action: Action, *, to: str | Path | None = None, id: str | None = None, native: bool = False
+        self,
+        action: Action,
+        *,
+        to: str | Path | None = None,
+        id: str | None = None,
+        native: bool = False,
+        otherwise: Action | None = None,
     ) -> Pending:
         """Hand a request to the run without waiting; its `wait()` gives the answer.
 
@@ -120,38 +135,50 @@ class RunningJob:
             to: the folder that holds savepoints; by default `savepoints` in the checkpoint directory.
             id: names the request; asking again with the same id makes no second savepoint.
             native: a fast copy of the engine's own files, for the same plan only.
+            otherwise: what the run does if it cannot do that.
         """
         place = "" if to is None else str(Path(to).resolve())
-        return self._control.ask(action, to=place, form="native" if native else "canonical", id=id)
+        return self._control.ask(action, to=place, form="native" if native else "canonical", id=id, otherwise=otherwise)
 
-    def drain(self, timeout: float | None = None) -> RunResult:
+    def drain(self, timeout: DurationLike | None = None) -> RunResult:
         """Read nothing more, close what is open, publish, end. The job is complete then."""
         return self._end("drain", timeout)
 
     def suspend(
-        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+        self,
+        to: str | Path | None = None,
+        *,
+        id: str | None = None,
+        native: bool = False,
+        timeout: DurationLike | None = None,
     ) -> RunResult:
         """Take a savepoint and end; `savepoint` of the result is its directory. Running the job again resumes it."""
         return self._end("suspend", timeout, to=to, id=id, native=native)
 
-    def cancel(self, timeout: float | None = None) -> RunResult:
+    def cancel(self, timeout: DurationLike | None = None) -> RunResult:
         """End now. What was published stays; running the job again resumes it."""
         return self._end("cancel", timeout)
 
     def export_savepoint(
-        self, to: str | Path | None = None, *, id: str | None = None, native: bool = False, timeout: float | None = None
+        self,
+        to: str | Path | None = None,
+        *,
+        id: str | None = None,
+        native: bool = False,
+        timeout: DurationLike | None = None,
     ) -> str:
         """Take a savepoint while the job goes on; returns its directory."""
         return self._answer(self.ask("savepoint", to=to, id=id, native=native), timeout).path
 
-    def wait(self, timeout: float | None = None) -> RunResult:
+    def wait(self, timeout: DurationLike | None = None) -> RunResult:
         """The result, once the job has ended; raises what made it fail.
 
         Raises:
-            TimeoutError: it has not ended in that many seconds.
+            TimeoutError: it has not ended in that time: a duration such as `10s`, or seconds.
         """
-        if not self._ended.wait(timeout):
-            msg = f"job {self.name!r} has not ended in {timeout} s"
+        seconds = _seconds(timeout)
+        if not self._ended.wait(seconds):
+            msg = f"job {self.name!r} has not ended in {seconds} s"
             raise TimeoutError(msg)
         # An interpreter that ends while native code of the thread still cleans up would abort.
         self._thread.join()
@@ -161,14 +188,14 @@ class RunningJob:
         assert self._result is not None, "a run that ended without a problem has a result"
         return self._result
 
-    def _end(self, action: Action, timeout: float | None, **wish: Any) -> RunResult:
+    def _end(self, action: Action, timeout: DurationLike | None, **wish: Any) -> RunResult:
         self._answer(self.ask(action, **wish), timeout)
         return self.wait(timeout)
 
-    def _answer(self, pending: Pending, timeout: float | None) -> Answer:
+    def _answer(self, pending: Pending, timeout: DurationLike | None) -> Answer:
         """The answer to a request; a run that ended without one says why."""
-        waited = 0.0
-        while timeout is None or waited < timeout:
+        waited, seconds = 0.0, _seconds(timeout)
+        while seconds is None or waited < seconds:
             with contextlib.suppress(TimeoutError):
                 return checked(pending.wait(_POLL_SECONDS))
             waited += _POLL_SECONDS
@@ -178,8 +205,12 @@ class RunningJob:
                 self.wait()
                 msg = f"job {self.name!r} has ended"
                 raise InvalidStep(msg, code="STEP-092", hint="ask while it runs, or start it again")
-        msg = f"request {pending.request.id!r} was not answered in {timeout} s"
+        msg = f"request {pending.request.id!r} was not answered in {seconds} s"
         raise TimeoutError(msg)
+
+
+def _seconds(timeout: DurationLike | None) -> float | None:
+    return None if timeout is None else duration_ms(timeout, what="timeout") / 1000
 
 
 def checked(answer: Answer) -> Answer:
@@ -188,5 +219,5 @@ def checked(answer: Answer) -> Answer:
         return answer
     fields = dict(answer.error)
     message = fields.pop("message", None) or "the request could not be done"
-    is_refused = str(fields.get("code", "")).startswith(("CKPT-", "SAVE-"))
-    raise (CheckpointRefused if is_refused else MillstreamError)(message, **fields)
+    kind = getattr(errors, str(fields.pop("kind", "")), MillstreamError)
+    raise kind(message, **fields)

@@ -14,18 +14,12 @@ from typing import Any
 import typer
 
 import millstream
-from millstream.errors import (
-    CheckpointRefused,
-    ExternalFailure,
-    InvalidExpression,
-    InvalidPlan,
-    InvalidSchema,
-    InvalidStep,
-    MillstreamError,
-)
+from millstream.errors import CheckpointRefused, Domain, Fenced, MillstreamError, StepFailed
+from millstream.redaction import redacted
 from millstream.tracebacks import full_tracebacks, is_debugging
 
-OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, OURS, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+_REPORT = "this is a mistake of millstream's own; report it with what --debug shows"
 _OURS = f"{Path(millstream.__file__).parent}/"
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
@@ -37,19 +31,20 @@ class BadTarget(MillstreamError, ValueError):
     domain = "user"
 
 
-def exit_code(error: MillstreamError) -> int:
-    """The exit code of an error; a system that cannot be reached differs from one that failed during a run."""
-    match error:
-        case BadTarget():
-            return USAGE
-        case InvalidStep() | InvalidSchema() | InvalidExpression() | InvalidPlan():
-            return INVALID
-        case CheckpointRefused():
-            return CONFLICT
-        case ExternalFailure() if error.code.startswith("EXT-"):
-            return UNREACHABLE
-        case _:
-            return JOB_FAILED
+_BY_CLASS: dict[type[MillstreamError], int] = {
+    BadTarget: USAGE,
+    StepFailed: JOB_FAILED,
+    CheckpointRefused: CONFLICT,
+    Fenced: CONFLICT,
+}
+_BY_DOMAIN: dict[Domain, int] = {"user": INVALID, "external": UNREACHABLE, "internal": OURS}
+
+
+def exit_code(error: BaseException) -> int:
+    """What must be mended, as a number: the job or command, something outside, or millstream itself."""
+    if isinstance(error, MillstreamError):
+        return next((code for kind, code in _BY_CLASS.items() if isinstance(error, kind)), _BY_DOMAIN[error.domain])
+    return UNREACHABLE if isinstance(error, OSError) else OURS
 
 
 @contextlib.contextmanager
@@ -65,12 +60,12 @@ def reported(*, debug: bool) -> Iterator[None]:
     except (typer.Exit, typer.BadParameter, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
+        code = exit_code(error)
         if debug:
-            typer.echo(traceback.format_exc(), err=True)
-        typer.echo(f"error: {type(error).__name__}: {error}", err=True)
-        if not debug:
-            typer.echo("  fix: run the command again with --debug to see where", err=True)
-        raise typer.Exit(JOB_FAILED) from error
+            typer.echo(redacted(traceback.format_exc()), err=True)
+        typer.echo(redacted(f"error: {type(error).__name__}: {error}"), err=True)
+        typer.echo(f"  fix: {_REPORT if code == OURS else 'mend the file or the service it names'}", err=True)
+        raise typer.Exit(code) from error
 
 
 def error_lines(error: MillstreamError) -> list[str]:
@@ -91,11 +86,11 @@ def user_line(trace: TracebackType | None) -> str | None:
     for frame, line in traceback.walk_tb(trace):
         path = frame.f_code.co_filename
         if not path.startswith((_OURS, "<", *_LIBRARIES)):
-            found = f"{path}:{line}: {linecache.getline(path, line).strip()}"
+            found = f"{path}:{line}: {redacted(linecache.getline(path, line).strip())}"
     return found
 
 
 def _show(error: MillstreamError, *, debug: bool) -> None:
     if debug:
-        typer.echo("".join(traceback.format_exception(error)), err=True)
+        typer.echo(redacted("".join(traceback.format_exception(error))), err=True)
     typer.echo("\n".join(error_lines(error)), err=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from millstream.api.job import Job
-from millstream.graph.model import StreamModel
+from millstream.graph.model import OnStop, StreamModel
 from millstream.model.time import duration_ms
 from millstream.plan.deployment import Deployment, EpochPolicy
 
@@ -59,11 +59,12 @@ def deployment_of(
     *,
     manifests: str | None = None,
     epochs: EpochPolicy | None = None,
+    on_stop: OnStop | None = None,
 ) -> Deployment:
     """The choices of the person at the command line; an unknown one is refused by the value itself."""
     choices: dict[str, Any] = {"checkpoint": checkpoint, "master": master, "state_backend": state_backend}
     pairs = tuple(_pair(text) for text in confs or ())
-    return Deployment(**choices, confs=pairs, manifests=manifests, epochs=epochs or EpochPolicy())
+    return Deployment(**choices, confs=pairs, manifests=manifests, epochs=epochs or EpochPolicy(), on_stop=on_stop)
 
 
 def epochs_of(

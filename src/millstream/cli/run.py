@@ -11,10 +11,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from millstream.api.result import EpochSummary, RunResult
+from millstream.api.result import Ending, EpochSummary, RunResult
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.interrupts import interrupts
+from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import (
     Checkpoint,
     Confs,
@@ -35,8 +36,11 @@ from millstream.cli.options import (
 )
 from millstream.cli.progress import Output, open_report
 from millstream.cli.target import load
+from millstream.graph.model import OnStop
 from millstream.model.connector import NewerOutput
 from millstream.plan.compile import compile_job
+from millstream.plan.deployment import DeploymentPlan
+from millstream.redaction import shown_words
 from millstream.runtime.metrics import MetricsFile
 from millstream.spark.start.launch import start_early
 
@@ -73,13 +77,20 @@ def run(
     metrics: Annotated[
         Path | None, typer.Option("--metrics", metavar="FILE", help="Keep the newest figures here, for Prometheus.")
     ] = None,
+    on_stop: Annotated[
+        OnStop | None, typer.Option("--on-stop", help="What Ctrl-C and SIGTERM do, instead of what the job says.")
+    ] = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="What is printed.")] = "table",
+    log_level: LogLevel = None,
+    log_format: LogFormat = "text",
     debug: Debug = False,
 ) -> None:
-    """Run a job until its input ends; Ctrl-C drains it, a second one stops it at once. With --checkpoint it can resume."""
-    with reported(debug=debug):
+    """Run a job until its input ends; Ctrl-C cancels it. With --checkpoint the same command resumes it."""
+    with log_lines(log_level, log_format), reported(debug=debug):
         epochs = epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term)
-        deployment = deployment_of(checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs)
+        deployment = deployment_of(
+            checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs, on_stop=on_stop
+        )
         if not local:
             start_early(deployment, debug=debug)
         plan = compile_job(model_of(load(job), parallelism), deployment).deployment
@@ -94,29 +105,31 @@ def run(
         )
         guarantee = plan.plan.graph.requirements.guarantee
         figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee)
-        result = _run(plan.name, engine, guarantee, output, figures, checkpoint)
+        result = _run(plan, engine, output, figures)
         if result.ended == "cancelled":
             raise typer.Exit(INTERRUPTED)
 
 
-def _run(
-    name: str, engine: Engine, guarantee: str, output: Output, figures: MetricsFile | None, checkpoint: str | None
-) -> RunResult:
+def _run(plan: DeploymentPlan, engine: Engine, output: Output, figures: MetricsFile | None) -> RunResult:
     """Run to the end, report it, and say how to go on."""
-    with open_report(name, guarantee, output) as report:
+    with open_report(plan.name, plan.plan.graph.requirements.guarantee, output) as report:
         listeners: list[Listener] = [report.epoch, *([] if figures is None else [figures.epoch])]
-        running = RunningJob(name, engine, listener=lambda summary: _tell(listeners, summary))
-        with interrupts(running) as signals:
+        running = RunningJob(plan.name, engine, listener=lambda summary: _tell(listeners, summary))
+        with interrupts(running, plan.on_stop) as stopping:
             try:
-                result = signals.result()
+                result = stopping.result()
             except KeyboardInterrupt:
-                typer.echo(ending_line("cancelled", checkpoint, None), err=True)
+                typer.echo(ending_line("cancelled", plan, None), err=True)
                 _leave()
+            except Exception:
+                if figures is not None:
+                    figures.failed(running.failures)
+                raise
     if figures is not None:
         figures.result(result)
     report.result(result)
     if result.ended != "finished" and output != "quiet":
-        typer.echo(ending_line(result.ended, checkpoint, result.savepoint), err=True)
+        typer.echo(ending_line(result.ended, plan, result.savepoint), err=True)
     return result
 
 
@@ -132,14 +145,23 @@ def _tell(listeners: list[Listener], summary: EpochSummary) -> None:
         listener(summary)
 
 
-def ending_line(ended: str, checkpoint: str | None, savepoint: str | None) -> str:
-    """How a run ended, and how to go on."""
-    again = shlex.join(["millstream", *sys.argv[1:]])
-    if ended == "drained":
-        more = "" if checkpoint is None else f"; to go on all the same: millstream savepoint create {checkpoint}"
-        return f"drained: everything that was read is published, the job is complete{more}"
-    if ended == "suspended":
-        return f"suspended: savepoint {savepoint}; resume with the same command, or elsewhere with --from-savepoint: {again}"
-    if checkpoint is None:
-        return "cancelled; nothing is kept without --checkpoint DIR, so the next run starts afresh"
-    return f"cancelled; resume with the same command: {again}"
+def ending_line(ended: Ending, plan: DeploymentPlan, savepoint: str | None) -> str:
+    """How a run ended, how to go on, and how to end it for good instead."""
+    again = shlex.join(["millstream", *shown_words(sys.argv[1:])])
+    instead = (
+        f"to complete the job instead: millstream drain {plan.checkpoint} while it runs, or run it with --on-stop drain"
+    )
+    afresh = "nothing is kept without --checkpoint DIR, so the next run starts afresh"
+    match ended:
+        case "drained" if plan.checkpoint is not None:
+            more = f"to go on all the same: millstream savepoint create {plan.checkpoint}"
+            return f"drained: everything that was read is published, the job is complete; {more}"
+        case "drained":
+            return f"drained: everything that was read is published; {afresh}"
+        case "suspended":
+            where = "resume with the same command, or elsewhere with --from-savepoint"
+            return f"suspended: savepoint {savepoint}; {where}: {again}; {instead}"
+        case _ if plan.checkpoint is not None:
+            return f"{ended}; resume with the same command: {again}; {instead}"
+        case _:
+            return f"{ended}; {afresh}; to publish what was read instead: --on-stop drain"

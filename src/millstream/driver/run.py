@@ -23,6 +23,7 @@ from millstream.runtime.attempts import run_tolerant
 from millstream.runtime.planner import Clock
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
+from millstream.runtime.stopping import NoSignals, StopSignals, stop_signals
 from millstream.spark.compile import start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
@@ -45,14 +46,20 @@ def run(
 
     Without a checkpoint directory a temporary one is used and removed.
     """
-    attempts = _Attempts(clock, listener, control or RunControl(), start, debug=debug or is_debugging())
+    control = control or RunControl()
+    with stop_signals(control, deployment.on_stop) as signals:
+        attempts = _Attempts(clock, listener, control, start, signals, debug=debug or is_debugging())
+        return signals.checked(_run(deployment, attempts, control))
+
+
+def _run(deployment: DeploymentPlan, attempts: _Attempts, control: RunControl) -> RunResult:
     tolerated = deployment.epochs.tolerated_failures
     if deployment.checkpoint is not None:
-        return run_tolerant(lambda result: attempts.once(deployment, result), tolerated, lambda: attempts.result)
+        return run_tolerant(lambda so_far: attempts.once(deployment, so_far), tolerated, attempts, control)
     folder = tempfile.mkdtemp(prefix="millstream-")
     try:
         temporary = dataclasses.replace(deployment, checkpoint=folder)
-        result = run_tolerant(lambda so_far: attempts.once(temporary, so_far), tolerated, lambda: attempts.result)
+        result = run_tolerant(lambda so_far: attempts.once(temporary, so_far), tolerated, attempts, control)
         result.checkpoint = None
         return result
     finally:
@@ -61,9 +68,17 @@ def run(
 
 class _Attempts:
     def __init__(
-        self, clock: Clock | None, listener: Listener | None, control: RunControl, start: Start | None, *, debug: bool
+        self,
+        clock: Clock | None,
+        listener: Listener | None,
+        control: RunControl,
+        start: Start | None,
+        signals: StopSignals | NoSignals,
+        *,
+        debug: bool,
     ) -> None:
         self._clock, self._listener, self._control, self._start, self._debug = clock, listener, control, start, debug
+        self._signals = signals
         self.result: RunResult | None = None
 
     def once(self, deployment: DeploymentPlan, result: RunResult | None) -> RunResult:
@@ -81,14 +96,15 @@ class _Attempts:
         self.result = run_state.result
         with run_state:
             if not run_state.is_complete:
-                _run_query(deployment, run_state, debug=self._debug)
+                _run_query(deployment, run_state, self._signals, debug=self._debug)
         return run_state.result
 
 
-def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> None:
+def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals | NoSignals, *, debug: bool) -> None:
     checkpoint = run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
+    signals.hold()  # Spark takes Ctrl-C for itself where it starts
     loop = EpochLoop(run_state)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
@@ -99,6 +115,8 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             logger.debug("the query has started")
             watch(query, loop, run_state, planner, Executors(session, deployment))
         except (PySparkException, Py4JError, OSError) as problem:
+            if _is_cancelled(run_state):
+                return
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
             # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.
             is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
@@ -106,3 +124,11 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             raise error from (cause if error is not cause and (debug or not is_known) else error.__cause__)
         finally:
             planner.close()
+
+
+def _is_cancelled(run_state: Run) -> bool:
+    """Whether the run was to end at once anyway: a signal to all processes of a service ends Spark too."""
+    run_state.requests.poll()
+    if run_state.requests.ended == "cancelled":
+        run_state.result.ended = "cancelled"
+    return run_state.requests.ended == "cancelled"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import FunctionRef
@@ -13,6 +13,8 @@ from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId
 
 Mode = Literal["STREAMING"]
+OnStop = Literal["cancel", "suspend", "drain"]
+ON_STOP: tuple[OnStop, ...] = get_args(OnStop)
 MAX_KEY_GROUPS = 32768
 
 
@@ -25,8 +27,11 @@ class Requirements:
     max_parallelism: int = 128
     epoch_interval: int = 1000
     rows_per_epoch: int = 2_000_000
+    on_stop: OnStop = "cancel"
+    """What a signal to stop does to a run."""
 
     def __post_init__(self) -> None:
+        checked_on_stop(self.on_stop)
         for field in ("parallelism", "max_parallelism", "epoch_interval", "rows_per_epoch"):
             found = getattr(self, field)
             if not isinstance(found, int) or isinstance(found, bool):
@@ -45,6 +50,15 @@ class Requirements:
                 msg = f"{name} is out of range"
                 known = f"1 <= parallelism <= max_parallelism <= {MAX_KEY_GROUPS}; intervals and rows above zero"
                 raise InvalidStep(msg, code="STEP-030", found=getattr(self, name), known=known, hint=f"correct {name}=")
+
+
+def checked_on_stop(found: object) -> OnStop:
+    """A way to stop; an unknown one is refused."""
+    for known in ON_STOP:
+        if found == known:
+            return known
+    msg = "unknown way to stop"
+    raise InvalidStep(msg, code="RUN-020", found=repr(found), known=ON_STOP, hint="use on_stop='cancel'")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from millstream.model.connector import ConnectorSpec, checked_options, sink_decl
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name, step_id
 from millstream.model.schema import Schema, schema_of
+from millstream.redaction import SecretUrl
 
 T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
@@ -35,7 +36,10 @@ OPERATIONS: dict[str, type[Any]] = {kind.kind: kind for kind in typing.get_args(
 
 
 def model_to_json(model: StreamModel, *, portable: bool = True) -> dict[str, Any]:
-    """A JSON value. With `portable`, functions that another process could not import are refused."""
+    """A JSON value, without passwords.
+
+    With `portable`, what another process could not read back is refused: passwords, and functions that it could not import.
+    """
     return {
         "format": FORMAT,
         "name": model.name,
@@ -123,9 +127,20 @@ def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
                 found=lost[0].name,
                 hint="move it to the top level of an importable module",
             )
+        if portable and isinstance(content, ConnectorSpec):
+            _refuse_passwords(content, step.id)
         if field.name not in _DECLARED:
             fields[field.name] = _encode(content)
     return {**fields, "inputs": [_encode(edge) for edge in step.inputs]}
+
+
+def _refuse_passwords(connector: ConnectorSpec, step: str) -> None:
+    """What is written could not be read back without its password, and must not hold it."""
+    for name, content in connector.options.items():
+        if isinstance(content, SecretUrl) and content.is_literal:
+            msg = f"option {name!r} of connector {connector.name!r} holds a password, which is not written to JSON"
+            hint = "name it instead: password_env='NAME', or user:${secret:NAME}@ in the url"
+            raise InvalidStep(msg, code="JDBC-025", step=step, found=content.shown, hint=hint)
 
 
 def _step_from_json(value: Any) -> Step:
@@ -190,6 +205,10 @@ def _encode(value: Any) -> Any:
             return trigger_to_json(value)
         case tuple() | list():
             return [_encode(item) for item in value]
+        case SecretUrl():
+            return value.shown
+        case dict():
+            return {name: _encode(item) for name, item in value.items()}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         case _:

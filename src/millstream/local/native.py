@@ -7,7 +7,7 @@ from pathlib import Path
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.savepoint_files import copy_back, copy_file
-from millstream.errors import ExternalFailure
+from millstream.errors import InvalidStep
 from millstream.runtime.run import Run
 
 _FOLDER = "native/local"
@@ -17,7 +17,7 @@ def copy_state(folder: Path | None, root: Path, epoch: int) -> list[CopiedFile]:
     """Copy the state of an epoch into a savepoint."""
     if folder is None:
         msg = "a run without a checkpoint directory keeps no files to copy"
-        raise ExternalFailure(msg, code="RUN-013", hint="take a canonical savepoint, or run with checkpoint=DIR")
+        raise InvalidStep(msg, code="RUN-013", hint="take a canonical savepoint, or run with checkpoint=DIR")
     names = sorted(folder.glob(f"state-{epoch:012d}-*"))
     return [copy_file(path, root, f"{_FOLDER}/{path.name}", name=path.name) for path in names]
 

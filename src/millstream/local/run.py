@@ -19,6 +19,7 @@ from millstream.runtime.planner import Clock
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
+from millstream.runtime.stopping import stop_signals
 from millstream.runtime.task import run_source_task, run_subtask
 
 _IDLE_SECONDS = 0.05
@@ -52,10 +53,12 @@ def run(
     start: Start | None = None,
 ) -> RunResult:
     """Run until the input ends, or until `control` asks for another end."""
-    attempts = _Attempts(deployment, clock, listener, control or RunControl(), start)
+    control = control or RunControl()
+    attempts = _Attempts(deployment, clock, listener, control, start)
     # Without a checkpoint there is nothing to start again from.
     tolerated = 0 if deployment.checkpoint is None else deployment.epochs.tolerated_failures
-    return run_tolerant(attempts.once, tolerated, lambda: attempts.result)
+    with stop_signals(control, deployment.on_stop) as signals:
+        return signals.checked(run_tolerant(attempts.once, tolerated, attempts, control))
 
 
 class _Attempts:

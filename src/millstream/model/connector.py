@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
+from millstream.redaction import shown_url
 
 Role = Literal["source", "sink"]
 Options = Mapping[str, Any]
@@ -166,6 +166,6 @@ def _value(key: str, option: Option, options: Options, *, step: str | None, name
 
 def _wrong(key: str, value: object, expected: str, step: str | None, name: str) -> InvalidStep:
     msg = f"option {key!r} of connector {name!r} has a wrong value"
-    # A url given as plain text may hold a password.
-    shown = re.sub(r"(?<=://)([^/@:\s]*):.*@", r"\1:***@", repr(value))
+    # A url given as plain text may hold a password, with any characters.
+    shown = shown_url(repr(value))
     return InvalidStep(msg, code="CONN-005", step=step, found=shown, known=expected, hint=f"correct {key}=")

@@ -6,9 +6,13 @@ import dataclasses
 from typing import Literal
 
 from millstream.errors import InvalidPlan
+from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
+from millstream.model.keywords import known_fields
 from millstream.plan.flink_keys import refuse_flink_key
+from millstream.plan.option_values import Milliseconds, milliseconds, of_kind, path_or_url, settings, whole, wrong
 from millstream.plan.partitioned import PartitionedPlan
+from millstream.redaction import SecretText, SecretUrl, shown_setting
 from millstream.tracebacks import public
 
 StateBackend = Literal["rocksdb", "memory"]
@@ -25,6 +29,7 @@ class FlowControl:
 
 
 @public
+@known_fields
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
     """Sizes that bound what a task holds at once."""
@@ -38,15 +43,18 @@ class MemoryBudget:
     driver_mb: int = 1024
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            whole(field.name, getattr(self, field.name))
         if min(dataclasses.astuple(self)) < 1:
             msg = "memory budget must be above zero"
             raise InvalidPlan(msg, code="PLAN-030", found=dataclasses.asdict(self), hint="correct the budget")
 
 
 @public
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@known_fields
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class EpochPolicy:
-    """How epochs are cut, kept and given up. Times are milliseconds."""
+    """How epochs are cut, kept and given up. Times are durations such as `10s`, or milliseconds, which is what is kept."""
 
     min_pause: int = 0
     """Between the end of an epoch and the start of the next; savepoints and the terminal epoch do not wait."""
@@ -59,16 +67,30 @@ class EpochPolicy:
     lease_term: int = 15_000
     """A silent owner is replaced after that time."""
 
-    def __post_init__(self) -> None:
-        least = {"min_pause": 0, "timeout": 1, "retained": 1, "tolerated_failures": 0, "lease_term": 100}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
+    def __init__(
+        self,
+        *,
+        min_pause: Milliseconds = 0,
+        timeout: Milliseconds = 600_000,
+        retained: int = 50,
+        tolerated_failures: int = 0,
+        lease_term: Milliseconds = 15_000,
+    ) -> None:
+        values = {
+            "min_pause": (milliseconds("min_pause", min_pause), 0),
+            "timeout": (milliseconds("timeout", timeout), 1),
+            "retained": (whole("retained", retained), 1),
+            "tolerated_failures": (whole("tolerated_failures", tolerated_failures), 0),
+            "lease_term": (milliseconds("lease_term", lease_term), 100),
+        }
+        for name, (value, lowest) in values.items():
+            if value < lowest:
                 msg = f"epochs: {name} is too small"
-                raise InvalidPlan(
-                    msg, code="PLAN-032", found=getattr(self, name), known=f"{lowest} or more", hint=f"correct {name}="
-                )
+                raise InvalidPlan(msg, code="PLAN-032", found=value, known=f"{lowest} or more", hint=f"correct {name}=")
+            object.__setattr__(self, name, value)
 
 
+@known_fields
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What the person who starts a job may choose, apart from the job itself."""
@@ -82,10 +104,16 @@ class Deployment:
     memory: MemoryBudget = MemoryBudget()
     epochs: EpochPolicy = EpochPolicy()
     confs: tuple[tuple[str, str], ...] = ()
+    on_stop: OnStop | None = None
+    """What a signal to stop does, instead of what the job says."""
 
     def __post_init__(self) -> None:
+        self._read_options()
         for key, _ in self.confs:
             refuse_flink_key(key)
+        if self.on_stop is not None and checked_on_stop(self.on_stop) == "suspend" and self.checkpoint is None:
+            msg = "a run that is suspended needs a place for its savepoint"
+            raise InvalidPlan(msg, code="RUN-021", found="on_stop='suspend'", hint="pass checkpoint=DIR too")
         if self.checkpoint is not None and "://" in self.checkpoint:
             msg = "Spark's checkpoint and the logs of sources need a directory"
             raise InvalidPlan(
@@ -108,6 +136,26 @@ class Deployment:
                 hint="use state_backend='rocksdb'",
             )
 
+    def _read_options(self) -> None:
+        """Options in the forms in which people write them. What may hold a password does not show it when it is printed."""
+        if not isinstance(self.master, str) or not self.master:
+            name = "master"
+            raise wrong(name, self.master, "a Spark master such as 'local[*]'")
+        of_kind("memory", self.memory, MemoryBudget, "MemoryBudget(driver_mb=2048)")
+        of_kind("epochs", self.epochs, EpochPolicy, "EpochPolicy(timeout='10m')")
+        manifests = path_or_url("manifests", self.manifests)
+        read = {
+            "checkpoint": path_or_url("checkpoint", self.checkpoint),
+            "manifests": None if manifests is None else SecretUrl(manifests),
+            "confs": tuple((key, _guarded(key, value)) for key, value in settings("confs", self.confs)),
+        }
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+
+
+def _guarded(key: str, value: str) -> str:
+    return value if shown_setting(key, value) == value else SecretText(value)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentPlan:
@@ -124,6 +172,7 @@ class DeploymentPlan:
     confs: tuple[tuple[str, str], ...]
     is_bounded: bool
     epoch_interval: int
+    on_stop: OnStop
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from millstream.graph.window import duration_text
 from millstream.plan.compile import Layers
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PartitionedPlan, PlannedEdge
+from millstream.redaction import shown_setting
 
 Layer = Literal["stream", "job", "partitioned", "deployment"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
@@ -79,11 +80,12 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("checkpoint", plan.checkpoint or "none: a run starts afresh and cannot be resumed"),
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
+        ("on stop", plan.on_stop),
         *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
         ("memory", f"payloads of {_size(memory.payload_bytes)}"),
         ("", f"state pages of {_size(memory.page_bytes)}, {_held(plan)}"),
         ("", f"driver {memory.driver_mb} MiB"),
-        *(("conf", f"{key}={value}") for key, value in plan.confs),
+        *(("conf", f"{key}={shown_setting(key, value)}") for key, value in plan.confs),
         ("fingerprint", plan.plan.fingerprint.whole),
     ]
     shape = f"{plan.plan.depth + 1} levels, parallelism {plan.plan.parallelism}"

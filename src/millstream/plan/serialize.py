@@ -18,6 +18,7 @@ from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget
 from millstream.plan.explain import LAYERS, Layer, checked_layer, key_group_ranges
 from millstream.plan.partitioned import PartitionedPlan
+from millstream.redaction import shown_setting, shown_url
 
 FORMAT = 1
 _PARTS = ("format", "layer", "job", "deployment", "derived")
@@ -29,14 +30,14 @@ def to_json(layers: Layers, layer: str = "deployment", *, portable: bool = True)
     Args:
         layers: a compiled job.
         layer: `stream`, `job`, `partitioned` or `deployment`.
-        portable: refuse functions that another process could not import; without it the value is for people only.
+        portable: refuse functions that another process could not import, and passwords; without it the value is for people only.
     """
     name = checked_layer(layer)
     return {
         "format": FORMAT,
         "layer": name,
         "job": model_to_json(layers.model, portable=portable),
-        "deployment": _choices(layers.deployment) if name == "deployment" else None,
+        "deployment": _choices(layers.deployment, portable=portable) if name == "deployment" else None,
         "derived": _derived(layers, name),
     }
 
@@ -72,15 +73,21 @@ def _checked(value: Any) -> Layer:
     return checked_layer(value["layer"])
 
 
-def _choices(plan: DeploymentPlan) -> dict[str, Any]:
+def _choices(plan: DeploymentPlan, *, portable: bool) -> dict[str, Any]:
+    manifests = None if plan.manifests is None else shown_url(plan.manifests)
+    confs = [[key, shown_setting(key, value)] for key, value in plan.confs]
+    if portable and (manifests != plan.manifests or confs != [list(pair) for pair in plan.confs]):
+        msg = "the url of the manifests or a setting holds a password, which is not written to JSON"
+        raise InvalidPlan(msg, code="RUN-023", found=f"{manifests}, {confs}", hint="name it instead: ${secret:NAME}")
     return {
         "master": plan.master,
         "checkpoint": plan.checkpoint,
-        "manifests": plan.manifests,
+        "manifests": manifests,
         "state_backend": plan.state_backend,
         "memory": dataclasses.asdict(plan.memory),
         "epochs": dataclasses.asdict(plan.epochs),
-        "confs": [list(pair) for pair in plan.confs],
+        "confs": confs,
+        "on_stop": None if plan.on_stop == plan.plan.graph.requirements.on_stop else plan.on_stop,
     }
 
 

@@ -34,6 +34,7 @@ class Totals:
             epochs=self.epochs + 1,
             rows_in=self.rows_in + summary.rows_in,
             rows_out=self.rows_out + summary.rows_out,
+            failures=summary.failures,
             newest=summary,
         )
 
@@ -74,7 +75,12 @@ def _samples(totals: Totals) -> list[_Sample]:
         ("epochs_total", "counter", "Epochs published by this run.", totals.epochs),
         ("rows_in_total", "counter", "Rows read by this run.", totals.rows_in),
         ("rows_out_total", "counter", "Rows that reached a sink in this run.", totals.rows_out),
-        ("failures_total", "counter", "Failures this run got over by itself.", totals.failures),
+        (
+            "failures_total",
+            "counter",
+            "Failures of this run: those it got over, and the one that ended it.",
+            totals.failures,
+        ),
     ]
     if newest is not None:
         samples += [
@@ -102,6 +108,11 @@ class MetricsFile:
     def result(self, result: RunResult) -> None:
         """Note the end of the run."""
         self._totals = totals_of(result, self._totals.newest)
+        self._write()
+
+    def failed(self, failures: int) -> None:
+        """Note that the run has failed, for the last time."""
+        self._totals = dataclasses.replace(self._totals, failures=failures)
         self._write()
 
     def _write(self) -> None:

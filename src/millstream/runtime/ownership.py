@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import HeadKeeper, newest_token, refuse_headless
-from millstream.checkpoint.lease import Lease, acquire
+from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, decode_lease
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import Fenced
@@ -20,6 +20,8 @@ class Ownership:
 
     beginning: Beginning
     sinks: dict[str, SinkCommitter]
+    replaced: LeaseRecord | None
+    """The lease of an earlier owner that had not given it back."""
 
     def __init__(self, store: ManifestStore, deployment: DeploymentPlan, engine: str, start: Start) -> None:
         self._store, self._deployment, self._engine, self._start = store, deployment, engine, start
@@ -46,7 +48,12 @@ class Ownership:
         above = newest_token(self._store)
         if self._start.savepoint is not None:
             above = max(above, read_savepoint(self._start.savepoint).token)
-        return acquire(self._store, term=self._deployment.epochs.lease_term, token_above=above)
+        before = self._store.read(LEASE)
+        lease = acquire(self._store, term=self._deployment.epochs.lease_term, token_above=above)
+        # A lease that `acquire` did not refuse can be read.
+        earlier = None if before is None else decode_lease(before)
+        self.replaced = None if earlier is None or earlier.is_released else earlier
+        return lease
 
     def _taken_over(self) -> HeadKeeper:
         """Move the head to this owner. An earlier owner may move it one last time meanwhile: then look again."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
 
-from millstream.api.control import Answer, Pending, RequestBox, RunControl, failed
+from millstream.api.control import Answer, Pending, RequestBox, RunControl, checked_request, failed
 from millstream.api.result import Ending
 from millstream.checkpoint.savepoint import existing_savepoint, safe_name
 from millstream.checkpoint.stores.base import ManifestStore
@@ -14,6 +15,7 @@ from millstream.errors import InvalidStep, MillstreamError
 from millstream.runtime.epoch import EpochPlan, SavepointRequest
 from millstream.runtime.planner import Planner
 
+_log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
 
 
@@ -144,3 +146,10 @@ class Requests:
         self._open.pop(answer.id, None)
         self._box.reply(answer)
         pending.settle(answer)
+        if not answer.done and pending.otherwise is not None:
+            _log.warning("%s could not be done, so the run does %s: %s", *_refused(pending, answer))
+            self._queue.append(Pending(checked_request(pending.otherwise)))
+
+
+def _refused(pending: Pending, answer: Answer) -> tuple[str, str | None, str]:
+    return pending.request.action, pending.otherwise, str(answer.error.get("message"))

@@ -82,9 +82,12 @@ class Run:
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._store = store_of(deployment)
         self._side = side
+        control = control or RunControl()
+        self._log = control.log
+        self._log.at(job=deployment.name)
         try:
             self._owned = Ownership(self._store, deployment, engine, start or Start())
-            self._opened(control or RunControl())
+            self._opened(control)
         except BaseException:
             self._store.close()
             raise
@@ -93,6 +96,10 @@ class Run:
         if self.result.resumed_from is None and self.resumed is not None:
             self.result.resumed_from = self.resumed.epoch
         self._began = self._epoch_began = time.monotonic()
+        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=self.resumed.epoch if self.resumed else None)
+        if self._owned.replaced is not None:
+            self._log.taken_over(self._owned.replaced)
+        self._log.started(self.result, engine)
 
     # Starting.
 
@@ -268,6 +275,8 @@ class Run:
             sources=self._folders,
         )
         self.result.savepoint = plan.savepoint.path
+        self._log.at(epoch=plan.epoch)
+        self._log.savepoint(plan.savepoint.id, plan.savepoint.path, "canonical")
 
     def _note(self, plan: EpochPlan, counts: Counts, held: tuple[PartitionWatermark, ...]) -> None:
         now = time.monotonic()
@@ -287,9 +296,11 @@ class Run:
             now=plan.now,
             steps=plan.watermarks,
             watermarks=held,
+            failures=self.result.failures,
         )
         self.result.add(summary, counts, now - self._began)
         self._epoch_began = now
+        self._log.published(summary)
         if self._listener is not None:
             self._listener(summary)
 
@@ -313,9 +324,11 @@ class Run:
                 kind="native",
             )
         except (MillstreamError, OSError) as problem:
+            self._log.savepoint_failed(pending.request.id, problem)
             self.requests.savepoint_failed(pending, problem)
             return
         self.result.savepoint = str(path)
+        self._log.savepoint(pending.request.id, str(path), "native")
         self.requests.savepoint_done(pending, str(path))
 
     def __enter__(self) -> Run:

@@ -12,6 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from millstream.model.secret import with_secrets
 from millstream.plan.deployment import DeploymentPlan
 from millstream.spark.launcher_jvm import end_with_python, output_to
 from millstream.spark.local_files import FILE_MANAGER, LOCAL_FILES, use_local_files
@@ -53,7 +54,7 @@ def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSes
     }
     if is_local(deployment.master):
         confs[_FILE_MANAGER] = FILE_MANAGER
-    runtime_confs = {name: value for name, value in deployment.confs if name.startswith("spark.sql.")}
+    runtime_confs = {name: with_secrets(value) for name, value in deployment.confs if name.startswith("spark.sql.")}
     for name, value in {**confs, **runtime_confs}.items():
         session.conf.set(name, value)
     logger.debug("the session is open")

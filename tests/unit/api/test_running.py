@@ -162,3 +162,14 @@ def test_waiting_has_an_end(tmp_path):
 def test_an_unknown_wish_about_newer_output():
     with pytest.raises(ms.MillstreamError, match="STEP-093"):
         ticks().run(local=True, on_newer_output="drop")
+
+
+def test_times_to_wait_may_be_durations(tmp_path):
+    job = ms.Job("waits", epoch_interval="20ms")
+    job.source("ticks", ms.rate(100)).sink("out", ms.collect("waits"))
+    running = job.start(local=True, checkpoint=tmp_path)
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
+        running.wait("50ms")
+    with pytest.raises(ms.MillstreamError, match="STEP-004"):
+        running.wait("soon")
+    assert running.cancel("1m").ended == "cancelled"

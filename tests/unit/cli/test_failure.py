@@ -6,6 +6,7 @@ from millstream.cli.failure import BadTarget, exit_code
 from millstream.errors import (
     CheckpointRefused,
     ExternalFailure,
+    Fenced,
     InvalidExpression,
     InvalidPlan,
     InvalidSchema,
@@ -24,10 +25,13 @@ from millstream.errors import (
         (InvalidPlan("x"), 3),
         (StepFailed("x"), 1),
         (ExternalFailure("x"), 4),
-        (ExternalFailure("x", code="RUN-010"), 1),
+        (ExternalFailure("x", code="RUN-010"), 4),
         (CheckpointRefused("x"), 5),
         (BadTarget("x"), 2),
-        (MillstreamError("x"), 1),
+        (Fenced("x"), 5),
+        (MillstreamError("x"), 70),
+        (OSError("x"), 4),
+        (KeyError("x"), 70),
     ],
 )
 def test_exit_codes(error, code):

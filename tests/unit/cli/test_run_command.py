@@ -114,7 +114,7 @@ def endless(tmp_path, *options, job=ENDLESS):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_drains(tmp_path, number):
-    with endless(tmp_path, "--checkpoint", str(tmp_path / "checkpoint")) as process:
+    with endless(tmp_path, "--on-stop", "drain", "--checkpoint", str(tmp_path / "checkpoint")) as process:
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -162,6 +162,7 @@ def held_in_an_epoch(tmp_path, *options):
 @pytest.mark.parametrize("with_checkpoint", [True, False])
 def test_the_second_signal_cancels_and_says_how_to_resume(tmp_path, with_checkpoint):
     options = ["--checkpoint", str(tmp_path / "checkpoint")] if with_checkpoint else []
+    options += ["--on-stop", "drain"]
     with held_in_an_epoch(tmp_path, *options) as process:
         for line in ("draining", "stopping at once"):
             process.send_signal(signal.SIGINT)
@@ -178,7 +179,7 @@ def test_the_second_signal_cancels_and_says_how_to_resume(tmp_path, with_checkpo
 
 
 def test_the_third_signal_does_not_wait(tmp_path):
-    with held_in_an_epoch(tmp_path) as process:
+    with held_in_an_epoch(tmp_path, "--on-stop", "drain") as process:
         for line in ("draining", "stopping at once", "cancelled"):
             process.send_signal(signal.SIGINT)
             assert process.stderr.readline().startswith(line)

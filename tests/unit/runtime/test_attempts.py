@@ -2,6 +2,7 @@
 
 import pytest
 
+from millstream.api.control import RunControl
 from millstream.api.result import RunResult
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, StepFailed
 from millstream.runtime import attempts as attempts_module
@@ -13,6 +14,7 @@ class Script:
 
     def __init__(self, *script):
         self._script, self.result, self.attempts = list(script), None, 0
+        self.control = RunControl()
 
     def once(self, result):
         self.attempts += 1
@@ -26,7 +28,7 @@ class Script:
         return self.result
 
     def run(self, tolerated):
-        return run_tolerant(self.once, tolerated, lambda: self.result)
+        return run_tolerant(self.once, tolerated, self, self.control)
 
 
 AWAY = ExternalFailure("the store is away")
@@ -96,4 +98,13 @@ def test_a_first_attempt_that_never_started_is_not_tried_again():
     script = Script((None, AWAY), (0, None))
     with pytest.raises(ExternalFailure):
         script.run(9)
+    assert script.attempts == 1
+
+
+@pytest.mark.parametrize("wish", [{"action": "cancel"}, {"action": "drain", "otherwise": "cancel"}])
+def test_a_run_that_was_told_to_end_is_not_started_again(wish):
+    script = Script((0, AWAY), (2, None))
+    script.control.ask(**wish)
+    with pytest.raises(ExternalFailure):
+        script.run(5)
     assert script.attempts == 1

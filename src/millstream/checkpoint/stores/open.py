@@ -8,12 +8,13 @@ from urllib.parse import unquote, urlsplit
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.errors import InvalidPlan
+from millstream.model.secret import url_with_secrets
 
 KNOWN = ("a path", "file:///path", "s3://bucket/prefix", "sqlite:///file.db", "postgresql://user@host/database")
 
 
 def open_store(url: str | Path) -> ManifestStore:
-    """The store of a url or path; makes what is missing of it.
+    """The store of a url or path; makes what is missing of it. The url may name secrets.
 
     Raises:
         InvalidPlan: (PLAN-034) an unknown scheme, or a url that names no store.
@@ -21,6 +22,7 @@ def open_store(url: str | Path) -> ManifestStore:
     """
     if isinstance(url, Path) or "://" not in url:
         return LocalStore(url)
+    url = url_with_secrets(url)
     match urlsplit(url).scheme:
         case "file":
             return LocalStore(_file_path(url))

@@ -14,6 +14,7 @@ from millstream.connectors.jdbc.cells import Rows
 from millstream.connectors.jdbc.url import Address
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import Schema
+from millstream.model.secret import with_secrets
 
 T = TypeVar("T")
 
@@ -62,9 +63,9 @@ class Login:
     step: str
 
     def password(self) -> str:
-        """The password of this process's environment, or else of the address."""
+        """The password of this process's environment, or else the one that the address holds or names."""
         if self.password_env is None:
-            return self.address.password
+            return with_secrets(self.address.password, step=self.step)
         found = os.environ.get(self.password_env)
         if found is None:
             msg = f"the environment variable {self.password_env!r} with the database password is not set"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.url import DatabaseUrl, address_of
+from millstream.connectors.jdbc.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
 from millstream.model.guarantee import Guarantee, SinkCapability
+from millstream.redaction import SecretUrl
 
 MODES = ("insert", "upsert", "outbox")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,47}")
@@ -28,7 +29,7 @@ def jdbc(
     """A table of a PostgreSQL or SQLite database, in which an epoch's rows appear all at once.
 
     Args:
-        url: `postgresql://user@host:port/database` or `sqlite:///path`.
+        url: `postgresql://user@host:port/database` or `sqlite:///path`; `user:${secret:NAME}@` names the password.
         table: the table to write to.
         mode: `insert` adds rows; `upsert` replaces the row with the same keys; `outbox` adds rows with their epoch, to
             be read through the view `<table>_published`.
@@ -37,7 +38,7 @@ def jdbc(
         create: whether to create the table when it is missing.
         password_env: the environment variable that holds the password, read where a connection is opened.
     """
-    options = {"url": DatabaseUrl(url), "table": table, "mode": mode, "keys": list(keys), "schema": schema}
+    options = {"url": SecretUrl(url), "table": table, "mode": mode, "keys": list(keys), "schema": schema}
     return ConnectorSpec("jdbc", {**options, "create": create, "password_env": password_env})
 
 
@@ -56,7 +57,7 @@ def check_together(options: Options, *, step: str | None = None) -> None:
 
 def _url(value: str) -> str:
     address_of(value)
-    return DatabaseUrl(value)
+    return SecretUrl(value)
 
 
 def _identifier(value: str | None) -> str | None:

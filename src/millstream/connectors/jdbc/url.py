@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
@@ -23,17 +22,6 @@ PARAMETERS = frozenset(
     }
 )
 """What may stand behind the `?`; anything that names code, commands or other files is left out."""
-
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):.*@")
-
-
-class DatabaseUrl(str):
-    """An address whose `repr` hides the password."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return repr(_PASSWORD.sub(r"\1:***@", str.__str__(self)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

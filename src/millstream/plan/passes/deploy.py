@@ -30,6 +30,7 @@ def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
         confs=deployment.confs,
         is_bounded=is_bounded,
         epoch_interval=requirements.epoch_interval,
+        on_stop=deployment.on_stop or requirements.on_stop,
     )
 
 

@@ -6,6 +6,7 @@ import re
 import socket
 from typing import Protocol
 
+from millstream.model.secret import with_secrets
 from millstream.plan.deployment import MemoryBudget
 from millstream.spark.start.choice import is_local
 from millstream.spark.start.command import java_options
@@ -45,7 +46,8 @@ def context_confs(deployment: Deployed, *, debug: bool) -> dict[str, str]:
         "spark.driver.memory": f"{deployment.memory.driver_mb}m",
         "spark.driver.extraJavaOptions": " ".join(java_options(quiet=not debug)),
     }
-    wishes = dict(deployment.confs)
+    # Plans hold the names of secrets; the JVM is told their values.
+    wishes = {name: with_secrets(value) for name, value in deployment.confs}
     host = _LOOPBACK if is_local(deployment.master) else _address_towards(deployment.master)
     if host is not None and "spark.driver.host" not in wishes:
         # What is not said here Spark sets to the host.

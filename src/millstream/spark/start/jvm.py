@@ -81,9 +81,12 @@ class Jvm:
     def _connection(self) -> bytes:
         """What the JVM writes when it listens: its port, and the secret that opens it."""
         self._started.wait()
-        while self.is_alive and time.monotonic() - self._began < _READY_SECONDS:
+        while self.is_alive:
+            # It may have said so long ago, for an earlier session of this process.
             with contextlib.suppress(FileNotFoundError):
                 return self._told_at.read_bytes()
+            if time.monotonic() - self._began > _READY_SECONDS:
+                break
             time.sleep(0.005)
         raise JvmDied(self._account())
 

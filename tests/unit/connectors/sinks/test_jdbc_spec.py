@@ -8,10 +8,11 @@ from tests.unit.connectors.sinks.databases import options_of
 from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.layout import layout_of, open_database
 from millstream.connectors.jdbc.spec import DECLARATION, jdbc
-from millstream.connectors.jdbc.url import DatabaseUrl, address_of
+from millstream.connectors.jdbc.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee
 from millstream.model.schema import schema_of
+from millstream.redaction import SecretUrl
 
 POSTGRES = "postgresql://me@db.example:6432/shop"
 
@@ -71,7 +72,7 @@ def test_a_refused_address_hides_its_password():
 
 def test_a_checked_address_hides_its_password():
     options = options_of(jdbc("postgresql://u:s3cret@h/db", table="t"))
-    assert isinstance(options["url"], DatabaseUrl)
+    assert isinstance(options["url"], SecretUrl)
     assert "s3cret" not in repr(options)
 
 

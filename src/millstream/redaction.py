@@ -1,0 +1,84 @@
+"""Passwords stay out of what people read: urls and settings as they may be shown. Needs nothing else of the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+HIDDEN = "***"
+REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A secret by name, looked up where a connection is opened; it may be shown and stored."""
+_LOGIN = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>.*)@", re.DOTALL)
+_LOGIN_IN_TEXT = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>\S*)@")
+_PARAMETER = re.compile(r"(?P<name>\b(?:ssl)?passw(?:or)?d=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE)
+_SECRET_SETTING = re.compile(r"secret|passw(or)?d|token|access[._-]?key|credential", re.IGNORECASE)
+
+
+class SecretUrl(str):
+    """A url whose `repr` hides the password."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(self.shown)
+
+    @property
+    def shown(self) -> str:
+        """The url as people may see it."""
+        return shown_url(self)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it holds a password itself."""
+        return self.shown != self
+
+
+class SecretText(str):
+    """A value whose `repr` hides all of it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(HIDDEN)
+
+
+def shown_url(url: str) -> str:
+    """One url without its password, whatever characters that has."""
+    return _PARAMETER.sub(_hidden_parameter, _LOGIN.sub(_hidden_login, str(url)))
+
+
+def redacted(text: str) -> str:
+    """Text without the passwords of the urls and connection strings in it."""
+    if "://" not in text and "passw" not in text.lower():
+        return text
+    return _PARAMETER.sub(_hidden_parameter, _LOGIN_IN_TEXT.sub(_hidden_login, text))
+
+
+def shown_setting(key: str, value: str) -> str:
+    """The value of a setting as people may see it: one that is named like a secret is hidden."""
+    is_hidden = _SECRET_SETTING.search(key) is not None and REFERENCE.fullmatch(value) is None
+    return HIDDEN if is_hidden else shown_url(value)
+
+
+def shown_words(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command as people may see them."""
+    before = ""
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and (before == "-D" or word.startswith("-D")):
+            yield f"{key}={shown_setting(key, value)}"
+        else:
+            yield shown_url(word)
+        before = word
+
+
+def _hidden_login(found: re.Match[str]) -> str:
+    return f"{found['user']}:{_unless_named(found['secret'])}@"
+
+
+def _hidden_parameter(found: re.Match[str]) -> str:
+    return f"{found['name']}{_unless_named(found['secret'])}"
+
+
+def _unless_named(secret: str) -> str:
+    return secret if REFERENCE.fullmatch(secret) else HIDDEN
