@@ -23,10 +23,12 @@ from millstream.runtime.planner import Clock
 from millstream.runtime.result import Listener, RunResult
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
-from millstream.spark.compile import start_query
+from millstream.spark.closing import close_in_workers
+from millstream.spark.compile import ship, start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
 from millstream.spark.session import open_session
+from millstream.spark.shipping import has_closing
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +90,12 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
     checkpoint = run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
-    loop = EpochLoop(run_state)
+    loop, shipped = EpochLoop(run_state), ship(deployment)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
             query = start_query(
-                session, deployment, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
+                session, deployment, shipped, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
             logger.debug("the query has started")
             watch(query, loop, run_state, planner, Executors(session, deployment))
@@ -104,3 +106,5 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
             raise translated(cause) from (cause if debug or not is_known else None)
         finally:
             planner.close()
+            if has_closing(deployment):
+                close_in_workers(session, shipped.digest)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 
 from millstream.errors import InvalidPlan, InvalidStep
-from millstream.graph.function import FunctionRef
+from millstream.graph.function import functions_in
 from millstream.graph.step import Sink, Source, Step
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
@@ -121,8 +121,6 @@ def _components(step: Step) -> list[Component]:
         declared = sink_declaration(operation.connector, step=step.id)
         of_sink = declared.capability_of(operation.connector.options) if declared.capability_of else declared.capability
         return [Component(step=step.id, role="sink", name=operation.connector.name, capability=of_sink)]
-    given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
-    found = [part for each in given for part in getattr(each, "functions", (each,))]
     return [
         Component(
             step=step.id,
@@ -132,6 +130,5 @@ def _components(step: Step) -> list[Component]:
             # Rows that leave as their answers come are in another order the next time.
             is_deterministic=ref.is_deterministic and getattr(operation, "ordered", True),
         )
-        for ref in found
-        if isinstance(ref, FunctionRef)
+        for ref in functions_in(operation)
     ]

@@ -10,6 +10,7 @@ from millstream.checkpoint.page_file import PageFile
 from millstream.runtime.counts import Counts
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.pages import NEVER
+from millstream.runtime.user_metrics import UserMetrics
 
 
 class TaskReport(msgspec.Struct, kw_only=True):
@@ -33,6 +34,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     processing_due: int = NEVER
     savepoint: dict[str, PageFile] = {}
     """Per keyed step, by uid: the file its state was exported to."""
+    metrics: UserMetrics = {}
+    """Per step: what functions of the user counted."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.runtime.user_metric_lines import user_lines
+from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermark_metrics import label, watermark_lines
 
 _Kind = Literal["counter", "gauge"]
@@ -25,6 +27,7 @@ class Totals:
     rows_out: int = 0
     failures: int = 0
     newest: EpochSummary | None = None
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
 
     def after(self, summary: EpochSummary) -> Totals:
         """The totals with one more epoch."""
@@ -35,6 +38,7 @@ class Totals:
             rows_in=self.rows_in + summary.rows_in,
             rows_out=self.rows_out + summary.rows_out,
             newest=summary,
+            metrics=gathered([self.metrics, summary.metrics]),
         )
 
 
@@ -48,6 +52,7 @@ def totals_of(result: RunResult, newest: EpochSummary | None = None) -> Totals:
         rows_out=result.rows_out,
         failures=result.failures,
         newest=newest,
+        metrics=result.metrics,
     )
 
 
@@ -65,6 +70,7 @@ def prometheus(totals: Totals) -> str:
             lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
     if totals.newest is not None:
         lines += watermark_lines(job, totals.newest)
+    lines += user_lines(job, totals.metrics)
     return "\n".join(lines) + "\n"
 
 

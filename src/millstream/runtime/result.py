@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from millstream.runtime.counts import Counts, total
+from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermarks import PartitionWatermark
 
 Ending = Literal["finished", "drained", "suspended", "cancelled"]
@@ -34,6 +35,10 @@ class EpochSummary:
     """The watermark of each event-time step."""
     watermarks: tuple[PartitionWatermark, ...] = ()
     """How far each partition had come when the epoch was decided, and which of them hold their step back."""
+    counts: Counts = dataclasses.field(default_factory=dict)
+    """What became of the rows of each step, sinks included."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted in this epoch, by step."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:
@@ -64,11 +69,14 @@ class RunResult:
     """The savepoint it took last."""
     failures: int = 0
     """Failures the run got over by itself."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted, by step."""
 
-    def add(self, summary: EpochSummary, counts: Counts, seconds: float) -> None:
+    def add(self, summary: EpochSummary, seconds: float) -> None:
         """Count an epoch."""
         self.epochs += 1
         self.rows_in += summary.rows_in
         self.rows_out += summary.rows_out
         self.seconds = seconds
-        self.counts = total([self.counts, counts])
+        self.counts = total([self.counts, summary.counts])
+        self.metrics = gathered([self.metrics, summary.metrics])

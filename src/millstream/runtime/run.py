@@ -43,6 +43,7 @@ from millstream.runtime.savepoint.take import take_savepoint
 from millstream.runtime.staging import acknowledged, read_reports, staged_epoch
 from millstream.runtime.start import Beginning, Start, restored_plan, restored_state
 from millstream.runtime.state_layout import layouts_of
+from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermarks import PartitionWatermark
 
 Engine = Literal["spark", "local"]
@@ -252,7 +253,7 @@ class Run:
             self._export(manifest, plan, reports)
         self._last = plan
         if not is_replay:
-            self._note(plan, counts, held)
+            self._note(plan, counts, gathered(report.metrics for report in reports), held)
         self.planner.rest(self.deployment.epochs.min_pause / 1000)
         self.requests.epoch_done(plan)
         return plan
@@ -270,7 +271,9 @@ class Run:
         )
         self.result.savepoint = plan.savepoint.path
 
-    def _note(self, plan: EpochPlan, counts: Counts, held: tuple[PartitionWatermark, ...]) -> None:
+    def _note(
+        self, plan: EpochPlan, counts: Counts, metrics: UserMetrics, held: tuple[PartitionWatermark, ...]
+    ) -> None:
         now = time.monotonic()
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
         rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
@@ -288,8 +291,10 @@ class Run:
             now=plan.now,
             steps=plan.watermarks,
             watermarks=held,
+            counts=counts,
+            metrics=metrics,
         )
-        self.result.add(summary, counts, now - self._began)
+        self.result.add(summary, now - self._began)
         self._epoch_began = now
         if self._listener is not None:
             self._listener(summary)

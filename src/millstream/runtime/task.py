@@ -79,7 +79,9 @@ class _TaskHands(Hands):
 class LevelTask:
     """One run of a level program."""
 
-    def __init__(self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, run: RunIdentity) -> None:
+    def __init__(
+        self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, run: RunIdentity, attempt: int = 0
+    ) -> None:
         self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
         self._report = TaskReport(level=program.level, task=task, tasks=tasks)
@@ -89,6 +91,7 @@ class LevelTask:
         self._senders: dict[int, Sender] = {}
         self._routes: dict[tuple[str, str], list[Callable[[Batch, int], None]]] = {}
         self._connect()
+        program.functions.begin(self._report.metrics, subtask=task, attempt=attempt)
 
     # Wiring: who gets the rows of which output.
 
@@ -303,9 +306,9 @@ def late_port(port: int) -> int:
     return -2 - port
 
 
-def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
-    """A level-0 task. Task 0 also tells every subtask of level 1 the plan."""
-    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, run=given.run)
+def run_source_task(program: LevelProgram, given: TaskInput, *, attempt: int = 0) -> Iterator[Cell]:
+    """A level-0 task. Task 0 also tells every subtask of level 1 the plan. `attempt` says how often it was tried before."""
+    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, run=given.run, attempt=attempt)
     if given.task == 0 and not program.is_last:
         outbox = Outbox(0)
         body = msgspec.msgpack.encode(PlanCell(given.plan, given.run))
@@ -315,7 +318,9 @@ def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
     yield from task.read(given.splits)
 
 
-def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
+def run_subtask(
+    program: LevelProgram, subtask: int, cells: Iterable[Cell], store: PageStore, *, attempt: int = 0
+) -> Iterator[Cell]:
     """A task of a level above 0; passes the plan on to the level behind it."""
     held = list(cells)
     level = program.level
@@ -325,7 +330,7 @@ def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], stor
     if not program.is_last:
         yield plans[0]._replace(level=level + 1)
     parallelism = program.deployment.plan.parallelism
-    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run)
+    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run, attempt=attempt)
     cells = (cell for cell in held if cell is not plans[0])
     if program.deployment.state_backend != "memory":
         yield from task.run(cells, store)

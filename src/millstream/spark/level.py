@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import os
@@ -26,8 +27,9 @@ from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, MapStat
 
 CELL_SCHEMA = "slot int, level int, head binary, body binary"
 _CELL_ARROW = pa.schema([("slot", pa.int32()), ("level", pa.int32()), ("head", pa.binary()), ("body", pa.binary())])
-_programs: dict[tuple[str, int], LevelProgram] = {}
-_KEPT_PROGRAMS = 16
+_programs: dict[str, dict[int, LevelProgram]] = {}
+"""By plan and level; the plan that was used last stands last."""
+_KEPT_PLANS = 8
 
 
 class Shipped:
@@ -44,14 +46,30 @@ class Shipped:
         # Relative paths mean the same to driver and workers; a worker on another machine may not have the folder.
         if TaskContext.get() is not None and self._folder.is_dir():
             os.chdir(self._folder)
-        key = (self.digest, level)
-        if key not in _programs:
-            if len(_programs) >= _KEPT_PROGRAMS:
-                _programs.clear()
+        levels = _programs[self.digest] = _programs.pop(self.digest, {})
+        if level not in levels:
+            while len(_programs) > _KEPT_PLANS:
+                close_functions(oldest := next(iter(_programs)))
+                del _programs[oldest]
             if TaskContext.get() is not None:
                 _calm_collector()
-            _programs[key] = LevelProgram(cloudpickle.loads(self._content), level)
-        return _programs[key]
+            levels[level] = LevelProgram(cloudpickle.loads(self._content), level)
+        return levels[level]
+
+
+def close_functions(digest: str) -> int:
+    """Close the functions of a plan in this process; says how many levels of it were compiled here."""
+    levels = _programs.get(digest, {})
+    for program in levels.values():
+        program.functions.close()
+    return len(levels)
+
+
+@atexit.register
+def _close_all() -> None:
+    """A worker that Spark forked ends without this; one of its own process, and a test, do not."""
+    for digest in _programs:
+        close_functions(digest)
 
 
 def _calm_collector() -> None:
@@ -65,10 +83,16 @@ def run_level_0(shipped: Shipped, encoded: bytes) -> Iterator[pa.RecordBatch]:
     """The body of a task of the source: its cells, one by one."""
     with carried():
         task = msgspec.msgpack.decode(encoded, type=TaskInput)
-        for cell in run_source_task(shipped.program(0), task):
+        for cell in run_source_task(shipped.program(0), task, attempt=_attempt()):
             values = (shipped.labels[cell.slot], cell.level, cell.head, cell.body)
             columns = [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=_CELL_ARROW)
+
+
+def _attempt() -> int:
+    """How often Spark tried the task under way before."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 class Subtask(StatefulProcessor):
@@ -87,7 +111,8 @@ class Subtask(StatefulProcessor):
         subtask = labels.index(key[0])
         cells = [Cell(subtask, row.level, bytes(row.head), bytes(row.body)) for row in rows]
         with carried():
-            for cell in run_subtask(self._shipped.program(self._level), subtask, cells, MapStatePages(self._state)):
+            program, pages = self._shipped.program(self._level), MapStatePages(self._state)
+            for cell in run_subtask(program, subtask, cells, pages, attempt=_attempt()):
                 yield Row(slot=labels[cell.slot], level=cell.level, head=cell.head, body=cell.body)
 
     def close(self) -> None:

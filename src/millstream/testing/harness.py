@@ -23,6 +23,7 @@ from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.runtime.counts import Counts
 from millstream.runtime.result import EpochSummary, RunResult
+from millstream.runtime.user_metrics import UserMetrics
 
 Engine = Literal["local", "spark"]
 Row = dict[str, Any]
@@ -44,6 +45,8 @@ class JobOutput:
     """What became of each step's rows, since the last restart."""
     restarts: int
     """How often an `ABORT` mark ended a run that was then started again."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted, by step, since the last restart."""
 
     def rows(self, sink: str) -> list[Row]:
         """The rows a sink got, in the order they were published."""
@@ -101,7 +104,7 @@ def run_job(
         epochs: list[EpochSummary] = []
         result, restarts = _run_to_end(module, plan, clock, epochs, aborts)
     sinks = _output(model, label, is_kept=checkpoint is not None)
-    return JobOutput(sinks=sinks, epochs=tuple(epochs), counts=result.counts, restarts=restarts)
+    return JobOutput(sinks=sinks, epochs=tuple(epochs), counts=result.counts, restarts=restarts, metrics=result.metrics)
 
 
 def scripted(

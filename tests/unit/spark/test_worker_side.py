@@ -104,10 +104,10 @@ def test_a_plan_is_compiled_once_per_process_and_level():
     assert shipped.labels == [0, 1]
 
 
-def test_the_number_of_kept_programs_is_bounded():
+def test_the_number_of_kept_plans_is_bounded():
     for number in range(40):
         Shipped(shipped_job(lambda row, n=number: {"a": n}), [0]).program(0)
-    assert len(level_module._programs) <= level_module._KEPT_PROGRAMS
+    assert len(level_module._programs) <= level_module._KEPT_PLANS
 
 
 def test_user_modules_travel_by_value(tmp_path):
