@@ -90,8 +90,9 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, *, debug: bool) -> No
     checkpoint = run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
-    loop, shipped = EpochLoop(run_state), ship(deployment)
+    loop = EpochLoop(run_state)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
+        shipped = ship(deployment, folder)
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
             query = start_query(

@@ -39,10 +39,10 @@ def start_query(
     )
 
 
-def ship(deployment: DeploymentPlan) -> Shipped:
-    """A plan as its workers get it."""
+def ship(deployment: DeploymentPlan, folder: str = "") -> Shipped:
+    """A plan as its workers get it; `folder` is one of the run."""
     ship_by_value(deployment)
-    return Shipped(deployment, slot_labels(deployment.plan.parallelism))
+    return Shipped(deployment, slot_labels(deployment.plan.parallelism), folder)
 
 
 def compile_levels(session: SparkSession, shipped: Shipped, *, depth: int, planner: str) -> DataFrame:

@@ -22,7 +22,7 @@ from millstream.runtime.exchange import Cell
 from millstream.runtime.messages import TaskInput
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask
-from millstream.spark.errors import carried
+from millstream.spark.failed_tasks import carried_once
 from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, MapStatePages
 
 CELL_SCHEMA = "slot int, level int, head binary, body binary"
@@ -35,10 +35,12 @@ _KEPT_PLANS = 8
 class Shipped:
     """A deployment plan as bytes: unpacked and compiled once per worker process, not once per task."""
 
-    def __init__(self, deployment: DeploymentPlan, labels: list[int]) -> None:
+    def __init__(self, deployment: DeploymentPlan, labels: list[int], folder: str = "") -> None:
         self._content = cloudpickle.dumps(deployment)
         self.digest = hashlib.sha256(self._content).hexdigest()
         self.labels = labels
+        self.folder = folder
+        """Of the run, on the driver's machine; no part of the plan."""
         self._folder = Path.cwd()
 
     def program(self, level: int) -> LevelProgram:
@@ -81,7 +83,7 @@ def _calm_collector() -> None:
 
 def run_level_0(shipped: Shipped, encoded: bytes) -> Iterator[pa.RecordBatch]:
     """The body of a task of the source: its cells, one by one."""
-    with carried():
+    with carried_once(shipped.folder):
         task = msgspec.msgpack.decode(encoded, type=TaskInput)
         for cell in run_source_task(shipped.program(0), task, attempt=_attempt()):
             values = (shipped.labels[cell.slot], cell.level, cell.head, cell.body)
@@ -110,7 +112,7 @@ class Subtask(StatefulProcessor):
         labels = self._shipped.labels
         subtask = labels.index(key[0])
         cells = [Cell(subtask, row.level, bytes(row.head), bytes(row.body)) for row in rows]
-        with carried():
+        with carried_once(self._shipped.folder):
             program, pages = self._shipped.program(self._level), MapStatePages(self._state)
             for cell in run_subtask(program, subtask, cells, pages, attempt=_attempt()):
                 yield Row(slot=labels[cell.slot], level=cell.level, head=cell.head, body=cell.body)

@@ -35,7 +35,9 @@ def ship_by_value(deployment: DeploymentPlan) -> None:
 
 def has_closing(deployment: DeploymentPlan) -> bool:
     """Whether functions of the plan want to be closed."""
-    return any(function.has_close for operation in _operations(deployment) for function in functions_in(operation))
+    return any(
+        function.defines("close") for operation in _operations(deployment) for function in functions_in(operation)
+    )
 
 
 def _operations(deployment: DeploymentPlan) -> Iterator[Operation]:
