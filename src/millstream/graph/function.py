@@ -36,12 +36,11 @@ class FunctionRef:
     @property
     def is_living(self) -> bool:
         """Whether its class defines `open` or `close`."""
-        return any(hasattr(type(self.target), method) for method in _LIFE)
+        return any(self.defines(method) for method in _LIFE)
 
-    @property
-    def has_close(self) -> bool:
-        """Whether its class defines `close`."""
-        return hasattr(type(self.target), "close")
+    def defines(self, method: str) -> bool:
+        """Whether its class defines a method of that name; a state may bear it too, and is none."""
+        return callable(getattr(type(self.target), method, None))
 
 
 def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
@@ -92,7 +91,9 @@ def _with_functions(value: Any, made: Callable[[FunctionRef], FunctionRef]) -> A
 
 
 def _is_function_class(target: Any) -> bool:
-    return isinstance(target, type) and any(method in vars(base) for base in target.__mro__ for method in _CALLED)
+    return isinstance(target, type) and any(
+        callable(vars(base).get(method)) for base in target.__mro__ for method in _CALLED
+    )
 
 
 def _made(kind: type[Any], step: str | None) -> Any:

@@ -25,8 +25,13 @@ class Requirements:
     max_parallelism: int = 128
     epoch_interval: int = 1000
     rows_per_epoch: int = 2_000_000
+    chaining: bool = True
+    """Whether steps are fused; without, every step is a vertex of its own, so that its load is seen apart."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.chaining, bool):
+            msg = "chaining is neither true nor false"
+            raise InvalidStep(msg, code="STEP-030", found=repr(self.chaining), known="a bool", hint="correct chaining=")
         for field in ("parallelism", "max_parallelism", "epoch_interval", "rows_per_epoch"):
             found = getattr(self, field)
             if not isinstance(found, int) or isinstance(found, bool):
