@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import DeadLetter, OnErrorLike, policy
 from millstream.api.keyed import KeyedStream
-from millstream.api.running import Engine, RunningJob, engine_for
+from millstream.api.running import Engine, RunningJob, engine_for, listening
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
 from millstream.graph.model import Requirements, StreamModel, duplicate_id, duplicate_uid
@@ -40,6 +41,7 @@ class Job:
         rows_per_epoch: at most about that many rows are admitted into one epoch.
         parallelism: subtasks of every keyed step.
         max_parallelism: number of key groups; fixed for the life of the job's state.
+        chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Job:
         rows_per_epoch: int = 2_000_000,
         parallelism: int = 2,
         max_parallelism: int = 128,
+        chaining: bool = True,
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -59,6 +62,7 @@ class Job:
             rows_per_epoch=rows_per_epoch,
             parallelism=parallelism,
             max_parallelism=max_parallelism,
+            chaining=chaining,
         )
         self._steps: dict[StepId, Step] = {}
         self._nodes: dict[StepId, StreamNode] = {}
@@ -195,6 +199,12 @@ class Job:
         self._steps[identifier], self._nodes[identifier] = step, node
         return node
 
+    def _start_chain(self, step: StepId) -> StreamNode:
+        """Part a step from the one before it; used by the streams."""
+        self._steps[step] = dataclasses.replace(self._steps[step], starts_chain=True)
+        node = self._nodes[step] = dataclasses.replace(self._nodes[step], starts_chain=True)
+        return node
+
     def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
         """Check a sink and append it; used by the streams."""
         checked_id = step_id(name)
@@ -266,6 +276,7 @@ class Job:
         on_newer_output: str = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
+        on_epoch: Callable[[Any], None] | None = None,
         **options: Any,
     ) -> Any:
         """Run until the input ends: on Spark, or in this process with `local=True`.
@@ -280,6 +291,8 @@ class Job:
             on_newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
             allow_dropped_state: accept that no step takes some state of the savepoint.
             ignore_state_once: give the checkpoint's state up and start over; has an effect once.
+            on_epoch: called with an `EpochSummary` after each epoch that was published, in the thread that runs the epochs;
+                an error of it ends the run with `STEP-265`, behind that epoch.
             **options: where and how it runs.
         """
         engine = self._engine(
@@ -291,7 +304,7 @@ class Job:
             allow_dropped_state=allow_dropped_state,
             ignore_state_once=ignore_state_once,
         )
-        return engine()
+        return engine(listener=listening(on_epoch))
 
     def start(
         self,
@@ -302,6 +315,7 @@ class Job:
         on_newer_output: str = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
+        on_epoch: Callable[[Any], None] | None = None,
         **options: Any,
     ) -> RunningJob:
         """Run in a thread of this process and return at once; the options are those of `run`."""
@@ -314,7 +328,7 @@ class Job:
             allow_dropped_state=allow_dropped_state,
             ignore_state_once=ignore_state_once,
         )
-        return RunningJob(self.name, engine)
+        return RunningJob(self.name, engine, listener=listening(on_epoch))
 
     def _engine(self, checkpoint: str | Path | None, options: dict[str, Any], **past: Any) -> Engine:
         deployment = Deployment(checkpoint=None if checkpoint is None else str(checkpoint), **options)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
+from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError, StepFailed
 from millstream.plan.deployment import DeploymentPlan
 
 NEWER_OUTPUT = ("refuse", "keep", "truncate")
@@ -46,6 +46,25 @@ def engine_for(
     )
     engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
     return partial(engine.run, deployment, start=start, **options)
+
+
+def listening(on_epoch: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
+    """A listener of the user's as a run calls it: an error of it ends the run, behind the epoch it was told of."""
+    if on_epoch is None:
+        return None
+    if not callable(on_epoch):
+        msg = "on_epoch is not a function"
+        raise InvalidStep(msg, code="STEP-266", found=repr(on_epoch), hint="pass a function that takes a summary")
+
+    def listen(summary: Any) -> None:
+        try:
+            on_epoch(summary)
+        except Exception as problem:
+            msg = f"on_epoch failed after epoch {summary.epoch}, which stays published: {type(problem).__name__}: {problem}"
+            hint = "mend on_epoch and run the job again; with a checkpoint it resumes behind that epoch"
+            raise StepFailed(msg, code="STEP-265", hint=hint) from problem
+
+    return listen
 
 
 class RunningJob:

@@ -6,8 +6,8 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
+from millstream.api.user_metrics import DEFAULT_BUCKETS, StepMetrics, UserMetrics, empty_spread
 from millstream.errors import StepFailed
-from millstream.runtime.user_metrics import DEFAULT_BUCKETS, StepMetrics, UserMetrics, empty_spread
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
 

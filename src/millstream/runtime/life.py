@@ -8,6 +8,7 @@ import inspect
 import logging
 from typing import Any
 
+from millstream.api.user_metrics import UserMetrics
 from millstream.errors import StepFailed
 from millstream.graph.function import FunctionRef, with_functions
 from millstream.graph.job_graph import Vertex
@@ -16,7 +17,6 @@ from millstream.graph.watermark import EventTime
 from millstream.runtime.async_map import event_loop
 from millstream.runtime.function_context import CallUnderWay, OpenContext
 from millstream.runtime.policy import user_line
-from millstream.runtime.user_metrics import UserMetrics
 
 _log = logging.getLogger(__name__)
 
@@ -91,8 +91,7 @@ class _Living:
             _log.warning("step %r: close of %s failed", self._context.step, name, exc_info=True)
 
     def _call(self, method: str, *given: Any) -> None:
-        defined = getattr(self._function.target, method, None)
-        answer = None if defined is None else defined(*given)
+        answer = getattr(self._function.target, method)(*given) if self._function.defines(method) else None
         if inspect.isawaitable(answer):
             # The loop that the coroutines of `async_map` run in, so that what is opened belongs to it.
             event_loop().run_until_complete(_awaited(answer))

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from millstream.api.user_metrics import UserMetrics
 from millstream.checkpoint.page_file import PageFile
 from millstream.runtime.counts import Counts
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.pages import NEVER
-from millstream.runtime.user_metrics import UserMetrics
 
 
 class TaskReport(msgspec.Struct, kw_only=True):
@@ -36,6 +36,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Per keyed step, by uid: the file its state was exported to."""
     metrics: UserMetrics = {}
     """Per step: what functions of the user counted."""
+    busy: dict[str, float] = {}
+    """Per vertex: seconds spent in it."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from millstream.api.user_metrics import UserMetrics, gathered
 from millstream.runtime.result import EpochSummary, RunResult
 from millstream.runtime.user_metric_lines import user_lines
-from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermark_metrics import label, watermark_lines
 
 _Kind = Literal["counter", "gauge"]

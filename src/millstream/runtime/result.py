@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from millstream.api.user_metrics import UserMetrics, gathered
 from millstream.runtime.counts import Counts, total
-from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermarks import PartitionWatermark
 
 Ending = Literal["finished", "drained", "suspended", "cancelled"]
@@ -39,6 +39,8 @@ class EpochSummary:
     """What became of the rows of each step, sinks included."""
     metrics: UserMetrics = dataclasses.field(default_factory=dict)
     """What functions of the job counted in this epoch, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together; a vertex is called like the first step of its chain."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:
@@ -46,6 +48,15 @@ class EpochSummary:
         holding = [each for each in self.watermarks if each.is_holding]
         lowest = min((each.watermark for each in holding), default=None)
         return [each for each in holding if each.watermark == lowest]
+
+
+def busy_seconds(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The time that several tasks or epochs spent in each vertex."""
+    spent: dict[str, float] = {}
+    for part in parts:
+        for vertex, seconds in part.items():
+            spent[vertex] = spent.get(vertex, 0.0) + seconds
+    return spent
 
 
 Listener = Callable[[EpochSummary], None]
@@ -71,6 +82,8 @@ class RunResult:
     """Failures the run got over by itself."""
     metrics: UserMetrics = dataclasses.field(default_factory=dict)
     """What functions of the job counted, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together."""
 
     def add(self, summary: EpochSummary, seconds: float) -> None:
         """Count an epoch."""
@@ -80,3 +93,4 @@ class RunResult:
         self.seconds = seconds
         self.counts = total([self.counts, summary.counts])
         self.metrics = gathered([self.metrics, summary.metrics])
+        self.busy = busy_seconds([self.busy, summary.busy])

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from millstream.api.user_metrics import gathered
 from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import EpochManifest, Segment
@@ -35,7 +36,7 @@ from millstream.runtime.ownership import Ownership
 from millstream.runtime.planner import Clock, Planner
 from millstream.runtime.planner_state import PlannerState
 from millstream.runtime.requests import Requests
-from millstream.runtime.result import EpochSummary, Listener, RunResult
+from millstream.runtime.result import EpochSummary, Listener, RunResult, busy_seconds
 from millstream.runtime.resume import check_resume
 from millstream.runtime.savepoint.load import load_sources
 from millstream.runtime.savepoint.native import adopt_native, keep_manifest
@@ -43,7 +44,6 @@ from millstream.runtime.savepoint.take import take_savepoint
 from millstream.runtime.staging import acknowledged, read_reports, staged_epoch
 from millstream.runtime.start import Beginning, Start, restored_plan, restored_state
 from millstream.runtime.state_layout import layouts_of
-from millstream.runtime.user_metrics import UserMetrics, gathered
 from millstream.runtime.watermarks import PartitionWatermark
 
 Engine = Literal["spark", "local"]
@@ -252,10 +252,13 @@ class Run:
         if plan.savepoint is not None:
             self._export(manifest, plan, reports)
         self._last = plan
-        if not is_replay:
-            self._note(plan, counts, gathered(report.metrics for report in reports), held)
-        self.planner.rest(self.deployment.epochs.min_pause / 1000)
-        self.requests.epoch_done(plan)
+        try:
+            if not is_replay:
+                self._note(plan, counts, reports, held)
+        finally:
+            # The epoch is published, whatever a listener makes of it.
+            self.planner.rest(self.deployment.epochs.min_pause / 1000)
+            self.requests.epoch_done(plan)
         return plan
 
     def _export(self, manifest: EpochManifest, plan: EpochPlan, reports: Sequence[TaskReport]) -> None:
@@ -272,7 +275,7 @@ class Run:
         self.result.savepoint = plan.savepoint.path
 
     def _note(
-        self, plan: EpochPlan, counts: Counts, metrics: UserMetrics, held: tuple[PartitionWatermark, ...]
+        self, plan: EpochPlan, counts: Counts, reports: Sequence[TaskReport], held: tuple[PartitionWatermark, ...]
     ) -> None:
         now = time.monotonic()
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
@@ -292,7 +295,8 @@ class Run:
             steps=plan.watermarks,
             watermarks=held,
             counts=counts,
-            metrics=metrics,
+            metrics=gathered(report.metrics for report in reports),
+            busy=busy_seconds(report.busy for report in reports),
         )
         self.result.add(summary, now - self._began)
         self._epoch_began = now

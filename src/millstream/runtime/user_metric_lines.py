@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from millstream.runtime.user_metrics import StepMetrics
+from millstream.api.user_metrics import StepMetrics
 from millstream.runtime.watermark_metrics import label
 
 

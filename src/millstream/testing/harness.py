@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from millstream.api.job import Job
+from millstream.api.user_metrics import UserMetrics
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import MARK, memory
@@ -23,7 +24,6 @@ from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.runtime.counts import Counts
 from millstream.runtime.result import EpochSummary, RunResult
-from millstream.runtime.user_metrics import UserMetrics
 
 Engine = Literal["local", "spark"]
 Row = dict[str, Any]

@@ -1,5 +1,6 @@
 """Functions with a life: opened once before their first row, closed at the end, with metrics of their own."""
 
+import dataclasses
 import logging
 
 import pytest
@@ -360,6 +361,18 @@ def test_the_subtask_is_that_of_the_call_under_way():
     assert {row["n"] for row in run_job(job, {"in": rows})["out"]} == {0, 10, 20}
 
 
+def test_a_state_may_be_called_open():
+    class Keeping(ms.ProcessFunction):
+        open = ms.ValueState(int)
+
+        def process(self, row, ctx):
+            self.open.update((self.open.value() or 0) + 1)
+            yield {"n": self.open.value()}
+
+    output = run_job(job_of("process", Keeping), {"in": ROWS}, rows_per_epoch=2)
+    assert sorted(row["n"] for row in output["out"]) == [1, 1, 2, 2, 3, 3]
+
+
 def test_a_watermark_generator_has_no_life():
     class Opened(ms.WatermarkGenerator):
         def open(self, ctx):
@@ -371,3 +384,19 @@ def test_a_watermark_generator_has_no_life():
     job = ms.Job("j")
     with pytest.raises(InvalidStep, match="STEP-264"):
         job.source("in", ms.memory([]), schema="n long").event_time("n", watermark=Opened())
+
+
+@dataclasses.dataclass
+class Answer:
+    n: int
+
+
+class Annotated:
+    def __call__(self, row) -> Answer:
+        return Answer(row["n"])
+
+
+def test_the_schema_of_a_callable_object_comes_from_its_annotation():
+    job = ms.Job("annotated")
+    stream = job.source("in", ms.memory([]), schema="k string, n long").map(Annotated, id="s")
+    assert stream.schema.ddl == "n long not null"
