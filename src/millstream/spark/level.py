@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
+import functools
 import gc
 import hashlib
 import os
@@ -24,6 +24,7 @@ from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask
 from millstream.spark.failed_tasks import carried_once
 from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, MapStatePages
+from millstream.spark.worker_end import call_at_end
 
 CELL_SCHEMA = "slot int, level int, head binary, body binary"
 _CELL_ARROW = pa.schema([("slot", pa.int32()), ("level", pa.int32()), ("head", pa.binary()), ("body", pa.binary())])
@@ -55,6 +56,7 @@ class Shipped:
                 del _programs[oldest]
             if TaskContext.get() is not None:
                 _calm_collector()
+                _close_at_end()
             levels[level] = LevelProgram(cloudpickle.loads(self._content), level)
         return levels[level]
 
@@ -67,11 +69,15 @@ def close_functions(digest: str) -> int:
     return len(levels)
 
 
-@atexit.register
 def _close_all() -> None:
-    """A worker that Spark forked ends without this; one of its own process, and a test, do not."""
     for digest in _programs:
         close_functions(digest)
+
+
+@functools.cache
+def _close_at_end() -> None:
+    """Once in a worker; the driver's process, where Spark also loads plans, opens nothing."""
+    call_at_end(_close_all)
 
 
 def _calm_collector() -> None:
