@@ -1,6 +1,7 @@
 """Functions with a life on Spark: once per worker process, across epochs, closed with the run; and crashed workers."""
 
 import os
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import millstream as ms
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import StepFailed
+from millstream.spark import closing
 
 pytestmark = pytest.mark.spark
 ROWS = [{"k": str(n % 5), "n": n} for n in range(40)]
@@ -154,3 +156,17 @@ def test_a_worker_that_dies_does_not_end_the_run(spark, tmp_path, level):
     shown = ms.read_files(tmp_path / "out").to_pylist()
     assert Counter((row["k"], row["n"] // 10) for row in shown) == Counter((row["k"], row["n"]) for row in ROWS)
     assert {row["n"] % 10 for row in shown} == {0, 1}
+
+
+class Endless(Doubled):
+    def close(self):
+        self.note("close")
+        threading.Event().wait(120)
+
+
+def test_a_close_that_does_not_end_does_not_keep_the_run(spark, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(closing, "_LONGEST_SECONDS", 1.0)
+    job = job_of("endless", lambda rows: rows.map(Endless(tmp_path), schema="k string, n long", id="m"))
+    assert job.run(master="local[2]").rows_out == 40
+    assert "close" in [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
+    assert "the functions of the job were not closed" in caplog.text
