@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.api import evictor, pattern, trigger, watermark
 from millstream.api.broadcast import BroadcastFunction, BroadcastState
 from millstream.api.declarative import load_job
+from millstream.api.function import Counter, FunctionContext, Gauge, Histogram
 from millstream.api.functions import (
     avg,
     count,
@@ -79,10 +80,14 @@ __all__ = [
     "BroadcastState",
     "CoProcessFunction",
     "Context",
+    "Counter",
     "DataStream",
     "EpochPolicy",
     "EpochSummary",
+    "FunctionContext",
+    "Gauge",
     "GlobalWindow",
+    "Histogram",
     "Job",
     "KeyedStream",
     "ListState",

@@ -49,6 +49,8 @@ class Lineages:
         self._rows = sum(MARK not in row for script in scripts if isinstance(script, list) for row in script)
         self._has_nothing = bool(inputs) and not self._rows
         self.aborts = 0
+        self.chaining = self._model.requirements.chaining
+        """Whether the next run fuses its steps."""
 
     def __enter__(self) -> Lineages:
         return self
@@ -90,7 +92,7 @@ class Lineages:
 
     def _run(self, engine: str, checkpoint: str, parallelism: int, savepoint: str | None, **more: Any) -> RunResult:
         """Run until it ends by itself; an abort mark ends it once, and it is started again."""
-        needs = dataclasses.replace(self._model.requirements, parallelism=parallelism)
+        needs = dataclasses.replace(self._model.requirements, parallelism=parallelism, chaining=self.chaining)
         model = dataclasses.replace(self._model, requirements=needs)
         place = str(self._folder / checkpoint)
         plan = compile_job(model, Deployment(checkpoint=place, **self._deployment)).deployment

@@ -87,6 +87,19 @@ def test_suspended_and_restored_at_another_parallelism(case, tmp_path):
         check(case, lineages.output())
 
 
+@named(GOOD)
+def test_begun_in_chains_and_finished_without(case, tmp_path):
+    """Chains are no part of what is stored: a checkpoint is resumed whichever way its steps are fused."""
+    number = CASES.index(case)
+    rows = many(case) or 1 + number % 3
+    with Lineages(case.job(), case.scripts(), tmp_path, rows_per_epoch=rows, memory=case.memory) as lineages:
+        lineages.chaining = bool(number % 2)
+        lineages.suspended("local", "checkpoint", parallelism=2, after=(1 + number % 3) / 4)
+        lineages.chaining = not lineages.chaining
+        lineages.finished("local", "checkpoint", parallelism=2)
+        check(case, lineages.output())
+
+
 @named(REFUSED)
 def test_refused(case):
     with pytest.raises(MillstreamError) as caught:

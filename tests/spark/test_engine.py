@@ -10,7 +10,7 @@ from millstream.api.control import RunControl
 from millstream.connectors.collect.sink import clear, collected
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
-from millstream.spark.compile import compile_levels
+from millstream.spark.compile import compile_levels, ship
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +90,7 @@ def chained(name):
 def test_depth_is_the_number_of_shuffles(spark):
     deployment = chained("depth").compile(Deployment(master="local[2]")).deployment
     assert deployment.plan.depth == 3
-    levels = compile_levels(spark.newSession(), deployment, planner="unused")
+    levels = compile_levels(spark.newSession(), ship(deployment), depth=deployment.plan.depth, planner="unused")
     assert levels._jdf.queryExecution().analyzed().toString().count("TransformWithState") == 3
 
 

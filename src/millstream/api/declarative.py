@@ -5,7 +5,7 @@ An error also says where in the file it was caused: the number, name and line of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,10 @@ _JOB_KEYS = (
     "parallelism",
     "max_parallelism",
     "on_stop",
+    "chaining",
     "steps",
 )
+_CHAIN = "start_new_chain"
 
 
 def load_job(source: str | Path) -> Job:
@@ -91,12 +93,15 @@ class _Loader:
                 msg, code="DECL-005", found=found, known=_KINDS, hint="write for example filter: amount > 0"
             )
         build, known = _KINDS[kinds[0]]
-        refuse_unknown(step, (kinds[0], *known), f"{kinds[0]} step")
-        options = {key: value for key, value in step.items() if key != kinds[0]}
+        chained = () if kinds[0] == "sink" else (_CHAIN,)
+        refuse_unknown(step, (kinds[0], *known, *chained), f"{kinds[0]} step")
+        options = {key: value for key, value in step.items() if key not in {kinds[0], _CHAIN}}
         stream = build(self, Item(kind=kinds[0], value=step[kinds[0]], options=options))
         self.previous = stream
         if stream is not None:
             self.streams[stream.step] = stream
+            if _flag(step, _CHAIN):
+                stream.start_new_chain()
 
     def input(self, item: Item) -> DataStream:
         """The stream a step reads: the one named by `input:`, or that of the step before."""
@@ -104,10 +109,7 @@ class _Loader:
         if stream is None:
             msg = "there is no stream to read: a sink has no output, and nothing stands before the first step"
             raise InvalidStep(msg, code="DECL-008", known=self.streams, hint="name a step with input:")
-        rebalance = item.options.get("rebalance", False)
-        if not isinstance(rebalance, bool):
-            raise wrong_form(rebalance, "rebalance:", "true or false")
-        return stream.rebalance() if rebalance else stream
+        return stream.rebalance() if _flag(item.options, "rebalance") else stream
 
     def named(self, name: Any) -> DataStream:
         """The stream behind a step, or its side output `step.output`."""
@@ -120,6 +122,14 @@ class _Loader:
             return self.streams[step].side_output(output)
         msg = f"unknown input {name!r}"
         raise InvalidStep(msg, code="DECL-007", known=self.streams, hint="name an earlier step, or step.output")
+
+
+def _flag(options: Mapping[str, Any], name: str) -> bool:
+    """An option that is true or false, and false when it is not given."""
+    given = options.get(name, False)
+    if not isinstance(given, bool):
+        raise wrong_form(given, f"{name}:", "true or false")
+    return given
 
 
 def _source(loader: _Loader, item: Item) -> DataStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from millstream.api.connected import ConnectedStreams
 from millstream.api.functions import DeadLetter, OnErrorLike, policy
 from millstream.api.keyed import KeyedStream
-from millstream.api.result import RunResult
-from millstream.api.running import Engine, RunningJob, engine_for
+from millstream.api.result import Listener, RunResult
+from millstream.api.running import Engine, RunningJob, engine_for, listening
 from millstream.api.stream import DataStream
 from millstream.errors import InvalidStep
 from millstream.graph.model import OnStop, Requirements, StreamModel, duplicate_id, duplicate_uid
@@ -54,6 +55,7 @@ class Job:
         parallelism: subtasks of every keyed step.
         max_parallelism: number of key groups; fixed for the life of the job's state.
         on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
+        chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
     """
 
     @known_keywords("Job()")
@@ -67,6 +69,7 @@ class Job:
         parallelism: int = 2,
         max_parallelism: int = 128,
         on_stop: OnStop = "cancel",
+        chaining: bool = True,
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -76,6 +79,7 @@ class Job:
             parallelism=parallelism,
             max_parallelism=max_parallelism,
             on_stop=on_stop,
+            chaining=chaining,
         )
         self._steps: dict[StepId, Step] = {}
         self._nodes: dict[StepId, StreamNode] = {}
@@ -212,6 +216,12 @@ class Job:
         self._steps[identifier], self._nodes[identifier] = step, node
         return node
 
+    def _start_chain(self, step: StepId) -> StreamNode:
+        """Part a step from the one before it; used by the streams."""
+        self._steps[step] = dataclasses.replace(self._steps[step], starts_chain=True)
+        node = self._nodes[step] = dataclasses.replace(self._nodes[step], starts_chain=True)
+        return node
+
     def _add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
         """Check a sink and append it; used by the streams."""
         checked_id = step_id(name)
@@ -291,6 +301,7 @@ class Job:
         memory: MemoryBudget = _DEFAULTS.memory,
         confs: Confs = _DEFAULTS.confs,
         on_stop: OnStop | None = None,
+        on_epoch: Listener | None = None,
     ) -> RunResult:
         """Run until the input ends: on Spark, or in this process with `local=True`.
 
@@ -314,6 +325,8 @@ class Job:
             memory: sizes that bound what a task holds at once.
             confs: settings of Spark, as pairs or as a mapping.
             on_stop: what a signal to stop does, instead of what the job says: `cancel`, `suspend` or `drain`.
+            on_epoch: called with an `EpochSummary` after each epoch that was published, in the thread that runs the epochs;
+                an error of it ends the run with `STEP-265`, behind that epoch.
         """
         engine = self._engine(
             checkpoint,
@@ -325,7 +338,7 @@ class Job:
             allow_dropped_state=allow_dropped_state,
             ignore_state_once=ignore_state_once,
         )
-        return engine()
+        return engine(listener=listening(on_epoch))
 
     @known_keywords("Job.start()")
     def start(
@@ -344,6 +357,7 @@ class Job:
         memory: MemoryBudget = _DEFAULTS.memory,
         confs: Confs = _DEFAULTS.confs,
         on_stop: OnStop | None = None,
+        on_epoch: Listener | None = None,
     ) -> RunningJob:
         """Run in a thread of this process and return at once; the options are those of `run`."""
         engine = self._engine(
@@ -356,7 +370,7 @@ class Job:
             allow_dropped_state=allow_dropped_state,
             ignore_state_once=ignore_state_once,
         )
-        return RunningJob(self.name, engine)
+        return RunningJob(self.name, engine, listener=listening(on_epoch))
 
     def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> Engine:
         deployment = Deployment(checkpoint=path_or_url("checkpoint", checkpoint), **chosen)

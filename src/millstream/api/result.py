@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+from millstream.api.user_metrics import UserMetrics, gathered
 from millstream.model.counts import Counts, total
 
 Ending = Literal["finished", "drained", "suspended", "cancelled"]
@@ -50,6 +51,12 @@ class EpochSummary:
     """How far each partition had come when the epoch was decided, and which of them hold their step back."""
     failures: int = 0
     """Failures the run had got over by then."""
+    counts: Counts = dataclasses.field(default_factory=dict)
+    """What became of the rows of each step, sinks included."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted in this epoch, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together; a vertex is called like the first step of its chain."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:
@@ -57,6 +64,15 @@ class EpochSummary:
         holding = [each for each in self.watermarks if each.is_holding]
         lowest = min((each.watermark for each in holding), default=None)
         return [each for each in holding if each.watermark == lowest]
+
+
+def busy_seconds(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The time that several tasks or epochs spent in each vertex."""
+    spent: dict[str, float] = {}
+    for part in parts:
+        for vertex, seconds in part.items():
+            spent[vertex] = spent.get(vertex, 0.0) + seconds
+    return spent
 
 
 Listener = Callable[[EpochSummary], None]
@@ -80,11 +96,17 @@ class RunResult:
     """The savepoint it took last."""
     failures: int = 0
     """Failures the run got over by itself."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together."""
 
-    def add(self, summary: EpochSummary, counts: Counts, seconds: float) -> None:
+    def add(self, summary: EpochSummary, seconds: float) -> None:
         """Count an epoch."""
         self.epochs += 1
         self.rows_in += summary.rows_in
         self.rows_out += summary.rows_out
         self.seconds = seconds
-        self.counts = total([self.counts, counts])
+        self.counts = total([self.counts, summary.counts])
+        self.metrics = gathered([self.metrics, summary.metrics])
+        self.busy = busy_seconds([self.busy, summary.busy])

@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_args
 from millstream import errors
 from millstream.api.control import Action, Answer, Pending, RunControl
 from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult
-from millstream.errors import InvalidStep, MillstreamError
+from millstream.errors import InvalidStep, MillstreamError, StepFailed
 from millstream.model.connector import NewerOutput
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.deployment import DeploymentPlan
@@ -59,6 +59,25 @@ def engine_for(
     )
     engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
     return partial(engine.run, deployment, start=start, **options)
+
+
+def listening(on_epoch: Listener | None) -> Listener | None:
+    """A listener of the user's as a run calls it: an error of it ends the run, behind the epoch it was told of."""
+    if on_epoch is None:
+        return None
+    if not callable(on_epoch):
+        msg = "on_epoch is not a function"
+        raise InvalidStep(msg, code="STEP-266", found=repr(on_epoch), hint="pass a function that takes a summary")
+
+    def listen(summary: EpochSummary) -> None:
+        try:
+            on_epoch(summary)
+        except Exception as problem:
+            msg = f"on_epoch failed after epoch {summary.epoch}, which stays published: {type(problem).__name__}: {problem}"
+            hint = "mend on_epoch and run the job again; with a checkpoint it resumes behind that epoch"
+            raise StepFailed(msg, code="STEP-265", hint=hint) from problem
+
+    return listen
 
 
 @public

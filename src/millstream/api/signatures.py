@@ -42,8 +42,9 @@ def output_schema(function: Any, schema: SchemaLike | None, *, step: str, many: 
 
 
 def _annotation(function: Any) -> Any:
+    called = function if hasattr(function, "__qualname__") else getattr(type(function), "__call__", function)  # noqa: B004
     try:
-        return typing.get_type_hints(function).get("return")
+        return typing.get_type_hints(called).get("return")
     except (NameError, TypeError):
         return None
 

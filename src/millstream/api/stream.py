@@ -310,6 +310,14 @@ class DataStream:
         """Dead letters of the step."""
         return self.side_output(DEAD)
 
+    def start_new_chain(self) -> DataStream:
+        """Start a chain with the step that makes this stream, so that its load is seen apart from that of the steps before it.
+
+        Rows, state and fingerprints stay as they are. Sources and keyed steps start a chain anyway.
+        """
+        self._node = self._job._start_chain(self._node.id)
+        return self
+
     def sink(self, name: str, connector: ConnectorSpec, *, uid: str | None = None) -> None:
         """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
         self._job._add_sink(name, connector, self._as_input(), uid=uid)

@@ -100,6 +100,7 @@ def epoch_content(summary: EpochSummary) -> dict[str, Any]:
         "watermarks": [
             {**dataclasses.asdict(each), "watermark": instant_text(each.watermark)} for each in summary.watermarks
         ],
+        "counts": msgspec.to_builtins(summary.counts),
     }
 
 

@@ -24,10 +24,12 @@ from millstream.runtime.planner import Clock
 from millstream.runtime.run import Run
 from millstream.runtime.start import Start
 from millstream.runtime.stopping import NoSignals, StopSignals, stop_signals
-from millstream.spark.compile import start_query
+from millstream.spark.closing import close_in_workers
+from millstream.spark.compile import ship, start_query
 from millstream.spark.epoch import EpochLoop
 from millstream.spark.errors import translated
 from millstream.spark.session import open_session
+from millstream.spark.shipping import has_closing
 from millstream.tracebacks import is_debugging
 
 logger = logging.getLogger(__name__)
@@ -107,10 +109,11 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals 
     signals.hold()  # Spark takes Ctrl-C for itself where it starts
     loop = EpochLoop(run_state)
     with tempfile.TemporaryDirectory(prefix="millstream-") as folder:
+        shipped = ship(deployment, folder)
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
             query = start_query(
-                session, deployment, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
+                session, deployment, shipped, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
             logger.debug("the query has started")
             watch(query, loop, run_state, planner, Executors(session, deployment))
@@ -124,6 +127,8 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals 
             raise error from (cause if error is not cause and (debug or not is_known) else error.__cause__)
         finally:
             planner.close()
+            if has_closing(deployment):
+                close_in_workers(session, shipped.digest)
 
 
 def _is_cancelled(run_state: Run) -> bool:

@@ -30,6 +30,9 @@ def watch(query: StreamingQuery, loop: EpochLoop, run_state: Run, planner: Plann
             raise ExternalFailure(msg, code="SPARK-002", hint="start the job again; it resumes from its checkpoint")
         if ended != "cancelled":
             _settle(query, run_state.last_epoch)
+            if loop.problem is not None:
+                # The last epoch is published; what failed is a listener that was told so.
+                raise loop.problem
         run_state.result.ended = ended
     finally:
         query.stop()

@@ -6,12 +6,17 @@ import dataclasses
 import importlib
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from millstream.errors import InvalidStep
 
 _MARK = "_millstream_nondeterministic"
+_LIFE = ("open", "close")
+_CALLED = ("__call__", "state_descriptors", *_LIFE)
+"""Methods that only classes of functions define; any other class is called itself, with each row."""
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +33,18 @@ class FunctionRef:
         """Whether a replay gives the same answers, as far as its author said."""
         return not getattr(self.target, _MARK, False)
 
+    @property
+    def is_living(self) -> bool:
+        """Whether its class defines `open` or `close`."""
+        return any(self.defines(method) for method in _LIFE)
+
+    def defines(self, method: str) -> bool:
+        """Whether its class defines a method of that name; a state may bear it too, and is none."""
+        return callable(getattr(type(self.target), method, None))
+
 
 def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
-    """Refer to a callable, a process function, or one named by `module:qualname`."""
+    """Refer to a callable, a process function, the class of one, or one named by `module:qualname`."""
     if isinstance(target, str):
         return _imported(target, step)
     described = target if hasattr(target, "__qualname__") else type(target)
@@ -42,8 +56,54 @@ def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
         name=name if is_importable else f"{name}@{location}",
         location=location,
         is_importable=is_importable,
-        target=target,
+        target=_made(target, step) if _is_function_class(target) else target,
     )
+
+
+def functions_in(operation: Any) -> list[FunctionRef]:
+    """The user functions of an operation, also those inside its pattern, trigger or evictor."""
+    given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
+    found = [part for each in given for part in getattr(each, "functions", (each,))]
+    return [part for part in found if isinstance(part, FunctionRef)]
+
+
+def with_functions(operation: T, made: Callable[[FunctionRef], FunctionRef]) -> T:
+    """The operation with other functions; the same object when they are the same."""
+    given = {field.name: getattr(operation, field.name) for field in dataclasses.fields(operation) if field.init}  # type: ignore[arg-type]
+    mine = {
+        name: value for name, value in given.items() if isinstance(value, FunctionRef) or hasattr(value, "functions")
+    }
+    changed = {name: new for name, old in mine.items() if (new := _with_functions(old, made)) is not old}
+    return dataclasses.replace(operation, **changed) if changed else operation  # type: ignore[type-var]
+
+
+def _with_functions(value: Any, made: Callable[[FunctionRef], FunctionRef]) -> Any:
+    if isinstance(value, FunctionRef):
+        return made(value)
+    if isinstance(value, tuple):
+        parts = tuple(_with_functions(part, made) for part in value)
+        return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+    changed = {name: new for name, old in given.items() if (new := _with_functions(old, made)) is not old}
+    return dataclasses.replace(value, **changed) if changed else value
+
+
+def _is_function_class(target: Any) -> bool:
+    return isinstance(target, type) and any(
+        callable(vars(base).get(method)) for base in target.__mro__ for method in _CALLED
+    )
+
+
+def _made(kind: type[Any], step: str | None) -> Any:
+    try:
+        return kind()
+    except TypeError as problem:
+        msg = f"{kind.__qualname__} cannot be made without arguments"
+        raise InvalidStep(
+            msg, code="STEP-260", step=step, found=str(problem), hint=f"pass an instance: {kind.__qualname__}(...)"
+        ) from problem
 
 
 def mark_nondeterministic(target: Any) -> None:
@@ -98,7 +158,7 @@ def _imported(name: str, step: str | None) -> FunctionRef:
             hint="name it as 'module:function', importable here",
         ) from None
     if isinstance(found, type):
-        found = found()
+        found = _made(found, step)
     return FunctionRef(
         name=name, location=code_location(found if callable(found) else type(found)), is_importable=True, target=found
     )

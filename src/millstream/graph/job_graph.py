@@ -76,9 +76,10 @@ class JobGraph:
 def chains_onto(node: StreamNode, graph: StreamGraph) -> StepId | None:
     """The step this node is fused behind, or `None` when it starts a chain.
 
-    Fused are nodes with one forward input whose main output nobody else reads. Side outputs leave from inside a chain.
+    Fused are nodes with one forward input whose main output nobody else reads, unless the author parts them. Side outputs
+    leave from inside a chain.
     """
-    if len(node.inputs) != 1:
+    if len(node.inputs) != 1 or node.starts_chain or not graph.requirements.chaining:
         return None
     edge = node.inputs[0]
     if edge.partition != "forward" or edge.output != MAIN:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan, InvalidStep
-from millstream.graph.function import FunctionRef
+from millstream.graph.function import functions_in
 from millstream.graph.step import Sink, Source, Step
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
@@ -29,9 +29,14 @@ class Requirements:
     rows_per_epoch: int = 2_000_000
     on_stop: OnStop = "cancel"
     """What a signal to stop does to a run."""
+    chaining: bool = True
+    """Whether steps are fused; without, every step is a vertex of its own, so that its load is seen apart."""
 
     def __post_init__(self) -> None:
         checked_on_stop(self.on_stop)
+        if not isinstance(self.chaining, bool):
+            msg = "chaining is neither true nor false"
+            raise InvalidStep(msg, code="STEP-030", found=repr(self.chaining), known="a bool", hint="correct chaining=")
         for field in ("parallelism", "max_parallelism", "epoch_interval", "rows_per_epoch"):
             found = getattr(self, field)
             if not isinstance(found, int) or isinstance(found, bool):
@@ -135,8 +140,6 @@ def _components(step: Step) -> list[Component]:
         declared = sink_declaration(operation.connector, step=step.id)
         of_sink = declared.capability_of(operation.connector.options) if declared.capability_of else declared.capability
         return [Component(step=step.id, role="sink", name=operation.connector.name, capability=of_sink)]
-    given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
-    found = [part for each in given for part in getattr(each, "functions", (each,))]
     return [
         Component(
             step=step.id,
@@ -146,6 +149,5 @@ def _components(step: Step) -> list[Component]:
             # Rows that leave as their answers come are in another order the next time.
             is_deterministic=ref.is_deterministic and getattr(operation, "ordered", True),
         )
-        for ref in found
-        if isinstance(ref, FunctionRef)
+        for ref in functions_in(operation)
     ]

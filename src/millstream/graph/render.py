@@ -192,6 +192,7 @@ def vertex_lines(vertex: Vertex, edges: Sequence[JobEdge]) -> list[str]:
     lines += [f"  in   {edge.source_step}{_output(edge)}, {edge.policy}" for edge in edges]
     for node in vertex.nodes:
         note = f"; id {DERIVED_STATE}" if id_text(node) == DERIVED_STATE else ""
+        note += "; starts a chain, as asked" if node.starts_chain else ""
         lines.append(f"  step {node.id}: {_runs(node)}{note}")
     return lines
 

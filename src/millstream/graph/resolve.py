@@ -73,6 +73,7 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
         event_time=event_time,
         has_given_id=step.has_given_id,
         other_schema=schemas[1] if isinstance(step.operation, TWO_INPUTS) else None,
+        starts_chain=step.starts_chain,
     )
 
 

@@ -113,6 +113,7 @@ def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
         "uid": step.uid,
         "kind": step.operation.kind,
         "has_given_id": step.has_given_id,
+        **({"starts_chain": True} if step.starts_chain else {}),
     }
     for field in dataclasses.fields(step.operation):
         content = getattr(step.operation, field.name)
@@ -151,7 +152,7 @@ def _step_from_json(value: Any) -> Step:
     fields = dict(value)
     kind, inputs, name = fields.pop("kind"), fields.pop("inputs"), step_id(fields.pop("id"))
     uid = step_uid(fields.pop("uid", name), name)
-    has_given_id = fields.pop("has_given_id", False)
+    has_given_id, starts_chain = fields.pop("has_given_id", False), fields.pop("starts_chain", False)
     if kind not in OPERATIONS:
         msg = f"unknown kind of step {kind!r}"
         raise InvalidStep(msg, code="STEP-051", step=name, known=OPERATIONS, hint="use a known kind")
@@ -161,6 +162,7 @@ def _step_from_json(value: Any) -> Step:
         inputs=tuple(_input(edge, name) for edge in inputs),
         has_given_id=has_given_id,
         given_uid=None if uid == name else uid,
+        starts_chain=starts_chain is True,
     )
 
 

@@ -300,6 +300,8 @@ class Step:
     inputs: tuple[StepInput, ...] = ()
     has_given_id: bool = False
     given_uid: StepId | None = None
+    starts_chain: bool = False
+    """Whether it is not fused behind the step before it, although it could be."""
 
     def __post_init__(self) -> None:
         is_pair = isinstance(self.operation, TWO_INPUTS)

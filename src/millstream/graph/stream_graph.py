@@ -75,6 +75,8 @@ class StreamNode:
     has_given_id: bool = False
     other_schema: Schema | None = None
     """Of the second input of a step that takes two."""
+    starts_chain: bool = False
+    """Whether its author wants it to start a chain."""
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -61,6 +61,10 @@ class EventTime:
         if self.function is not None and not hasattr(self.function.target, "on_epoch"):
             msg = "watermark takes a WatermarkGenerator"
             raise InvalidStep(msg, code="STEP-161", found=self.function.name, hint="subclass ms.WatermarkGenerator")
+        if self.function is not None and self.function.is_living:
+            # It answers in the tasks and in the driver: what one of them opened, the other would not have.
+            msg = "a watermark generator has no open and no close"
+            raise InvalidStep(msg, code="STEP-264", found=self.function.name, hint="make what it needs in its methods")
         if (self.align is None) != (self.max_drift is None) or self.align == "":
             msg = "alignment needs a group and how far its members may drift apart"
             found_pair = f"align={self.align!r}, max_drift={self.max_drift!r}"

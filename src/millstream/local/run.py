@@ -89,7 +89,11 @@ class _Attempts:
         self.result = run_state.result
         with run_state:
             if not run_state.is_complete:
-                _LocalLoop(self._deployment, run_state).run()
+                loop = _LocalLoop(self._deployment, run_state)
+                try:
+                    loop.run()
+                finally:
+                    loop.close()
         return run_state.result
 
 
@@ -129,6 +133,11 @@ class _LocalLoop:
                 self._epoch(plan)
             except _Cancelled:
                 continue
+
+    def close(self) -> None:
+        """The run ends: so does the life of its functions."""
+        for program in self._programs:
+            program.functions.close()
 
     def _epoch(self, plan: EpochPlan) -> None:
         self._run.begin_epoch(plan.epoch)

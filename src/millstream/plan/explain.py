@@ -52,6 +52,7 @@ def partitioned_text(plan: PartitionedPlan) -> str:
         ("parallelism", f"{plan.parallelism} subtasks at every level above 0; level 0 has at most as many tasks"),
         ("key groups", f"{plan.key_groups}; by subtask {ranges}"),
         ("shuffles", str(plan.depth)),
+        *([] if plan.graph.requirements.chaining else [("chaining", "off: every step is a vertex of its own")]),
         ("acknowledge", _acknowledged(plan)),
         ("fingerprint", plan.fingerprint.whole),
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.api.user_metrics import UserMetrics
 from millstream.checkpoint.page_file import PageFile
 from millstream.model.counts import Counts
 from millstream.runtime.epoch import EpochPlan
@@ -33,6 +34,10 @@ class TaskReport(msgspec.Struct, kw_only=True):
     processing_due: int = NEVER
     savepoint: dict[str, PageFile] = {}
     """Per keyed step, by uid: the file its state was exported to."""
+    metrics: UserMetrics = {}
+    """Per step: what functions of the user counted."""
+    busy: dict[str, float] = {}
+    """Per vertex: seconds spent in it."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from millstream.api.result import EpochSummary, RunResult
+from millstream.api.user_metrics import UserMetrics, gathered
+from millstream.runtime.user_metric_lines import user_lines
 from millstream.runtime.watermark_metrics import label, watermark_lines
 
 _Kind = Literal["counter", "gauge"]
@@ -25,6 +27,7 @@ class Totals:
     rows_out: int = 0
     failures: int = 0
     newest: EpochSummary | None = None
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
 
     def after(self, summary: EpochSummary) -> Totals:
         """The totals with one more epoch."""
@@ -36,6 +39,7 @@ class Totals:
             rows_out=self.rows_out + summary.rows_out,
             failures=summary.failures,
             newest=summary,
+            metrics=gathered([self.metrics, summary.metrics]),
         )
 
 
@@ -49,6 +53,7 @@ def totals_of(result: RunResult, newest: EpochSummary | None = None) -> Totals:
         rows_out=result.rows_out,
         failures=result.failures,
         newest=newest,
+        metrics=result.metrics,
     )
 
 
@@ -66,6 +71,7 @@ def prometheus(totals: Totals) -> str:
             lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
     if totals.newest is not None:
         lines += watermark_lines(job, totals.newest)
+    lines += user_lines(job, totals.metrics)
     return "\n".join(lines) + "\n"
 
 

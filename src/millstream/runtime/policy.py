@@ -59,7 +59,7 @@ def failure(step: str, record: Any, problem: Exception | str) -> StepFailed:
     """The error of a failed step: the user's file and line first, then the record."""
     if isinstance(problem, StepFailed):
         return problem
-    where = _user_line(problem) if isinstance(problem, Exception) else ""
+    where = user_line(problem) if isinstance(problem, Exception) else ""
     return StepFailed(
         f"{_text(problem)}{where}",
         step=step,
@@ -85,7 +85,7 @@ def _text(problem: Exception | str) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def _user_line(problem: Exception) -> str:
+def user_line(problem: Exception) -> str:
     """The innermost line of the user's code: the last frame outside this package and the standard library."""
     package = str(Path(__file__).parent.parent)
     frames = traceback.extract_tb(problem.__traceback__)

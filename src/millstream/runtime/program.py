@@ -12,6 +12,7 @@ from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.chain import Stage, build_stages
 from millstream.runtime.connector import SinkWriter, load
 from millstream.runtime.keyed import KeyedOperator
+from millstream.runtime.life import LivingFunctions
 from millstream.runtime.operators import keyed_operator, stores_of
 from millstream.runtime.savepoint.evolve import SlotCode, Slots
 from millstream.runtime.state_layout import layouts_of
@@ -23,7 +24,8 @@ class LevelProgram:
     def __init__(self, deployment: DeploymentPlan, level: int) -> None:
         self.deployment, self.level = deployment, level
         plan = deployment.plan
-        self.vertices = [planned.vertex for planned in plan.at_level(level)]
+        self.functions = LivingFunctions(job=deployment.name, parallelism=plan.parallelism)
+        self.vertices = [self.functions.adopted(planned.vertex) for planned in plan.at_level(level)]
         self.edges = plan.edges
         self.layouts = layouts_of(deployment)
         self.stages: dict[str, list[Stage]] = {}

@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from millstream.api.control import RunControl
-from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult
+from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
+from millstream.api.user_metrics import gathered
 from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import EpochManifest, Segment
@@ -257,10 +258,13 @@ class Run:
         if plan.savepoint is not None:
             self._export(manifest, plan, reports)
         self._last = plan
-        if not is_replay:
-            self._note(plan, counts, held)
-        self.planner.rest(self.deployment.epochs.min_pause / 1000)
-        self.requests.epoch_done(plan)
+        try:
+            if not is_replay:
+                self._note(plan, counts, reports, held)
+        finally:
+            # The epoch is published, whatever a listener makes of it.
+            self.planner.rest(self.deployment.epochs.min_pause / 1000)
+            self.requests.epoch_done(plan)
         return plan
 
     def _export(self, manifest: EpochManifest, plan: EpochPlan, reports: Sequence[TaskReport]) -> None:
@@ -278,7 +282,9 @@ class Run:
         self._log.at(epoch=plan.epoch)
         self._log.savepoint(plan.savepoint.id, plan.savepoint.path, "canonical")
 
-    def _note(self, plan: EpochPlan, counts: Counts, held: tuple[PartitionWatermark, ...]) -> None:
+    def _note(
+        self, plan: EpochPlan, counts: Counts, reports: Sequence[TaskReport], held: tuple[PartitionWatermark, ...]
+    ) -> None:
         now = time.monotonic()
         rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
         rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
@@ -297,8 +303,11 @@ class Run:
             steps=plan.watermarks,
             watermarks=held,
             failures=self.result.failures,
+            counts=counts,
+            metrics=gathered(report.metrics for report in reports),
+            busy=busy_seconds(report.busy for report in reports),
         )
-        self.result.add(summary, counts, now - self._began)
+        self.result.add(summary, now - self._began)
         self._epoch_began = now
         self._log.published(summary)
         if self._listener is not None:

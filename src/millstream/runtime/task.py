@@ -50,6 +50,7 @@ from millstream.runtime.pages import PageStore
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.ranking import Ranking, RankingSender
 from millstream.runtime.subtask_state import export_state, restore_state
+from millstream.runtime.vertex_clock import VertexClock
 
 
 class _TaskHands(Hands):
@@ -79,16 +80,22 @@ class _TaskHands(Hands):
 class LevelTask:
     """One run of a level program."""
 
-    def __init__(self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, run: RunIdentity) -> None:
+    def __init__(
+        self, program: LevelProgram, plan: EpochPlan, *, task: int, tasks: int, run: RunIdentity, attempt: int = 0
+    ) -> None:
         self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
         self._report = TaskReport(level=program.level, task=task, tasks=tasks)
         self._hands = _TaskHands(self._report, plan.now)
+        self._clock = VertexClock(self._report.busy)
         self._writers: dict[str, SinkWriter] = {}
+        self._staging: dict[str, str] = {}
+        """The vertex of each sink that has rows."""
         self._attempt = uuid.uuid4().hex[:12]
         self._senders: dict[int, Sender] = {}
         self._routes: dict[tuple[str, str], list[Callable[[Batch, int], None]]] = {}
         self._connect()
+        program.functions.begin(self._report.metrics, subtask=task, attempt=attempt)
 
     # Wiring: who gets the rows of which output.
 
@@ -140,14 +147,17 @@ class LevelTask:
 
     def _push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
         """Run a vertex's chain over rows of its head."""
+        self._clock.enter(vertex.id)
         for made in run_stages(self._program.stages[vertex.id], batch, self._hands):
             last = vertex.nodes[-1]
             if isinstance(last.operation, Sink):
+                self._staging[last.id] = vertex.id
                 self._stage(last, made)
             else:
                 self._route(last.id, MAIN, made, phase)
         for step, letters in self._hands.dead_letters():
             self._route(step, DEAD, Batch(letters), phase)
+        self._clock.leave()
 
     def _route(self, step: str, output: str, batch: Batch, phase: int) -> None:
         for route in self._routes.get((step, output), ()):
@@ -192,6 +202,7 @@ class LevelTask:
         declared = source_declaration(operation.connector)
         counts = self._hands.count(vertex.id)
         bad = self._hands.bad_records(vertex.id, operation.on_error)
+        self._clock.enter(vertex.id)
         for item in open_reader(declared.reader, operation.connector.options, operation.schema).read(body):
             if isinstance(item, BadRecord):
                 counts.rows_in += 1
@@ -200,7 +211,10 @@ class LevelTask:
             for name in ("rows_in", "passed", "rows_out"):
                 setattr(counts, name, getattr(counts, name) + item.num_rows)
             self._push(vertex, Batch(item), AFTER)
+            self._clock.leave()
             yield from self._outbox.drain()
+            self._clock.enter(vertex.id)
+        self._clock.leave()
 
     def run(self, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
         """Levels above 0: run keyed operators and chains over the cells of one subtask."""
@@ -215,7 +229,9 @@ class LevelTask:
         with self._aborting():
             restore_state(self._program, self._plan, self._run, self._report.task, store)
             for vertex in self._program.vertices:
+                self._clock.enter(vertex.id)
                 self._run_vertex(vertex, gate, store)
+                self._clock.leave()
                 yield from self._outbox.drain()
             exported = export_state(self._program, self._plan, self._report.task, self._attempt, store)
             self._report.savepoint = exported
@@ -279,7 +295,9 @@ class LevelTask:
         for sender in self._senders.values():
             sender.close()
         for step, writer in self._writers.items():
+            self._clock.enter(self._staging[step])
             message = writer.finish()
+            self._clock.leave()
             if message is not None:
                 self._report.sinks[step] = message
         if self._report.level == 0 and self._report.task == 0:
@@ -303,9 +321,9 @@ def late_port(port: int) -> int:
     return -2 - port
 
 
-def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
-    """A level-0 task. Task 0 also tells every subtask of level 1 the plan."""
-    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, run=given.run)
+def run_source_task(program: LevelProgram, given: TaskInput, *, attempt: int = 0) -> Iterator[Cell]:
+    """A level-0 task. Task 0 also tells every subtask of level 1 the plan. `attempt` says how often it was tried before."""
+    task = LevelTask(program, given.plan, task=given.task, tasks=given.tasks, run=given.run, attempt=attempt)
     if given.task == 0 and not program.is_last:
         outbox = Outbox(0)
         body = msgspec.msgpack.encode(PlanCell(given.plan, given.run))
@@ -315,7 +333,9 @@ def run_source_task(program: LevelProgram, given: TaskInput) -> Iterator[Cell]:
     yield from task.read(given.splits)
 
 
-def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
+def run_subtask(
+    program: LevelProgram, subtask: int, cells: Iterable[Cell], store: PageStore, *, attempt: int = 0
+) -> Iterator[Cell]:
     """A task of a level above 0; passes the plan on to the level behind it."""
     held = list(cells)
     level = program.level
@@ -325,7 +345,7 @@ def run_subtask(program: LevelProgram, subtask: int, cells: Iterable[Cell], stor
     if not program.is_last:
         yield plans[0]._replace(level=level + 1)
     parallelism = program.deployment.plan.parallelism
-    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run)
+    task = LevelTask(program, told.plan, task=subtask, tasks=parallelism, run=told.run, attempt=attempt)
     cells = (cell for cell in held if cell is not plans[0])
     if program.deployment.state_backend != "memory":
         yield from task.run(cells, store)

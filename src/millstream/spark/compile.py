@@ -17,13 +17,19 @@ EpochBody = Callable[[DataFrame, int], None]
 
 
 def start_query(
-    session: SparkSession, deployment: DeploymentPlan, *, planner: str, checkpoint: str, on_epoch: EpochBody
+    session: SparkSession,
+    deployment: DeploymentPlan,
+    shipped: Shipped,
+    *,
+    planner: str,
+    checkpoint: str,
+    on_epoch: EpochBody,
 ) -> StreamingQuery:
     """Start the query of a plan; what comes out of its last level are reports, which end the epoch."""
     # An interval of zero cuts the next epoch as soon as the last one is published.
     interval = 0 if deployment.is_bounded else deployment.epoch_interval
     return (
-        compile_levels(session, deployment, planner=planner)
+        compile_levels(session, shipped, depth=deployment.plan.depth, planner=planner)
         .writeStream.outputMode("update")
         .queryName(f"millstream-{deployment.name}")
         .option("checkpointLocation", checkpoint)
@@ -33,16 +39,19 @@ def start_query(
     )
 
 
-def compile_levels(session: SparkSession, deployment: DeploymentPlan, *, planner: str) -> DataFrame:
-    """The levels of a plan as one stream: D keyed levels give D shuffles, whatever the shape of the graph."""
+def ship(deployment: DeploymentPlan, folder: str = "") -> Shipped:
+    """A plan as its workers get it; `folder` is one of the run."""
     ship_by_value(deployment)
-    shipped = Shipped(deployment, slot_labels(deployment.plan.parallelism))
+    return Shipped(deployment, slot_labels(deployment.plan.parallelism), folder)
 
+
+def compile_levels(session: SparkSession, shipped: Shipped, *, depth: int, planner: str) -> DataFrame:
+    """The levels of a plan as one stream: D keyed levels give D shuffles, whatever the shape of the graph."""
     session.dataSource.register(source_of(shipped))
 
     # Level 0: read splits, run chains, pack rows by subtask or stage them for a sink.
     stream = session.readStream.format(FORMAT).option(PLANNER, planner).load()
     # Each keyed level: one shuffle by slot, one call per subtask and epoch.
-    for level in range(1, deployment.plan.depth + 1):
+    for level in range(1, depth + 1):
         stream = stream.groupBy("slot").transformWithState(Subtask(shipped, level), CELL_SCHEMA, "Update", "None")
     return stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import os
@@ -21,22 +22,26 @@ from millstream.runtime.exchange import Cell
 from millstream.runtime.messages import TaskInput
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask
-from millstream.spark.errors import carried
+from millstream.spark.failed_tasks import carried_once
 from millstream.spark.state import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA, MapStatePages
+from millstream.spark.worker_end import call_at_end
 
 CELL_SCHEMA = "slot int, level int, head binary, body binary"
 _CELL_ARROW = pa.schema([("slot", pa.int32()), ("level", pa.int32()), ("head", pa.binary()), ("body", pa.binary())])
-_programs: dict[tuple[str, int], LevelProgram] = {}
-_KEPT_PROGRAMS = 16
+_programs: dict[str, dict[int, LevelProgram]] = {}
+"""By plan and level; the plan that was used last stands last."""
+_KEPT_PLANS = 8
 
 
 class Shipped:
     """A deployment plan as bytes: unpacked and compiled once per worker process, not once per task."""
 
-    def __init__(self, deployment: DeploymentPlan, labels: list[int]) -> None:
+    def __init__(self, deployment: DeploymentPlan, labels: list[int], folder: str = "") -> None:
         self._content = cloudpickle.dumps(deployment)
         self.digest = hashlib.sha256(self._content).hexdigest()
         self.labels = labels
+        self.folder = folder
+        """Of the run, on the driver's machine; no part of the plan."""
         self._folder = Path.cwd()
 
     def program(self, level: int) -> LevelProgram:
@@ -44,14 +49,35 @@ class Shipped:
         # Relative paths mean the same to driver and workers; a worker on another machine may not have the folder.
         if TaskContext.get() is not None and self._folder.is_dir():
             os.chdir(self._folder)
-        key = (self.digest, level)
-        if key not in _programs:
-            if len(_programs) >= _KEPT_PROGRAMS:
-                _programs.clear()
+        levels = _programs[self.digest] = _programs.pop(self.digest, {})
+        if level not in levels:
+            while len(_programs) > _KEPT_PLANS:
+                close_functions(oldest := next(iter(_programs)))
+                del _programs[oldest]
             if TaskContext.get() is not None:
                 _calm_collector()
-            _programs[key] = LevelProgram(cloudpickle.loads(self._content), level)
-        return _programs[key]
+                _close_at_end()
+            levels[level] = LevelProgram(cloudpickle.loads(self._content), level)
+        return levels[level]
+
+
+def close_functions(digest: str) -> int:
+    """Close the functions of a plan in this process; says how many levels of it were compiled here."""
+    levels = _programs.get(digest, {})
+    for program in levels.values():
+        program.functions.close()
+    return len(levels)
+
+
+def _close_all() -> None:
+    for digest in _programs:
+        close_functions(digest)
+
+
+@functools.cache
+def _close_at_end() -> None:
+    """Once in a worker; the driver's process, where Spark also loads plans, opens nothing."""
+    call_at_end(_close_all)
 
 
 def _calm_collector() -> None:
@@ -63,12 +89,18 @@ def _calm_collector() -> None:
 
 def run_level_0(shipped: Shipped, encoded: bytes) -> Iterator[pa.RecordBatch]:
     """The body of a task of the source: its cells, one by one."""
-    with carried():
+    with carried_once(shipped.folder):
         task = msgspec.msgpack.decode(encoded, type=TaskInput)
-        for cell in run_source_task(shipped.program(0), task):
+        for cell in run_source_task(shipped.program(0), task, attempt=_attempt()):
             values = (shipped.labels[cell.slot], cell.level, cell.head, cell.body)
             columns = [pa.array([value], field.type) for value, field in zip(values, _CELL_ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=_CELL_ARROW)
+
+
+def _attempt() -> int:
+    """How often Spark tried the task under way before."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 class Subtask(StatefulProcessor):
@@ -86,8 +118,9 @@ class Subtask(StatefulProcessor):
         labels = self._shipped.labels
         subtask = labels.index(key[0])
         cells = [Cell(subtask, row.level, bytes(row.head), bytes(row.body)) for row in rows]
-        with carried():
-            for cell in run_subtask(self._shipped.program(self._level), subtask, cells, MapStatePages(self._state)):
+        with carried_once(self._shipped.folder):
+            program, pages = self._shipped.program(self._level), MapStatePages(self._state)
+            for cell in run_subtask(program, subtask, cells, pages, attempt=_attempt()):
                 yield Row(slot=labels[cell.slot], level=cell.level, head=cell.head, body=cell.body)
 
     def close(self) -> None:

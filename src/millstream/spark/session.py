@@ -25,6 +25,7 @@ from millstream.spark.start.private import jvm_log
 logger = logging.getLogger(__name__)
 _STATE = "spark.sql.streaming.stateStore."
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+TASK_ATTEMPTS = 4
 QUERY_CONFS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Chosen for good by the first epoch of a checkpoint: transformWithState needs RocksDB, and format 2 names state files
@@ -99,8 +100,17 @@ def _by_launcher(deployment: DeploymentPlan, *, debug: bool) -> SparkSession:
     return session
 
 
+def retrying(master: str) -> str:
+    """The master with as many attempts of a task as on a cluster: by default Spark ends a local query with the first one."""
+    if master == "local":
+        return f"local[1,{TASK_ATTEMPTS}]"
+    inside = master.removeprefix("local[").removesuffix("]")
+    is_plain = master == f"local[{inside}]" and "," not in inside
+    return f"local[{inside},{TASK_ATTEMPTS}]" if is_plain else master
+
+
 def _build(deployment: DeploymentPlan, confs: dict[str, str]) -> SparkSession:
-    builder = SparkSession.Builder().master(deployment.master).appName(f"millstream {deployment.name}")
+    builder = SparkSession.Builder().master(retrying(deployment.master)).appName(f"millstream {deployment.name}")
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

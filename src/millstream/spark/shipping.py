@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import typing
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from typing import Any
 
 import cloudpickle
 
-from millstream.graph.function import FunctionRef
+from millstream.graph.function import functions_in
 from millstream.graph.state import StateDescriptor
+from millstream.graph.step import Operation
 from millstream.plan.deployment import DeploymentPlan
 
 _CACHE = "__msgspec_cache__"
@@ -20,21 +22,27 @@ _CACHE = "__msgspec_cache__"
 
 def ship_by_value(deployment: DeploymentPlan) -> None:
     """User code outside installed packages travels to the workers by value: they need no path to it."""
-    for content in _contents(deployment):
-        if isinstance(content, FunctionRef):
-            _register(content.target)
-        if isinstance(content, tuple):
-            for state in content:
+    for operation in _operations(deployment):
+        for function in functions_in(operation):
+            _register(function.target)
+        for field in dataclasses.fields(operation):
+            content = getattr(operation, field.name)
+            for state in content if isinstance(content, tuple) else ():
                 if isinstance(state, StateDescriptor):
                     _forget_caches(state.type, set())
                     _forget_caches(state.key_type, set())
 
 
-def _contents(deployment: DeploymentPlan) -> Iterator[Any]:
+def has_closing(deployment: DeploymentPlan) -> bool:
+    """Whether functions of the plan want to be closed."""
+    return any(
+        function.defines("close") for operation in _operations(deployment) for function in functions_in(operation)
+    )
+
+
+def _operations(deployment: DeploymentPlan) -> Iterator[Operation]:
     for planned in deployment.plan.vertices:
-        for node in planned.vertex.nodes:
-            for field in vars(type(node.operation)).get("__slots__", ()):
-                yield getattr(node.operation, field)
+        yield from (node.operation for node in planned.vertex.nodes)
 
 
 def _register(target: Any) -> None:

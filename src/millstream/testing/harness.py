@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from millstream.api.job import Job
 from millstream.api.result import EpochSummary, RunResult
+from millstream.api.user_metrics import UserMetrics
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import MARK, memory
@@ -47,6 +48,8 @@ class JobOutput:
     """What became of each step's rows, since the last restart."""
     restarts: int
     """How often an `ABORT` mark ended a run that was then started again."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted, by step, since the last restart."""
 
     def rows(self, sink: str) -> list[Row]:
         """The rows a sink got, in the order they were published."""
@@ -123,7 +126,9 @@ def run_job(
         published: list[EpochSummary] = []
         result, restarts = _run_to_end(module, plan, clock, published, aborts)
     sinks = _output(model, label, is_kept=checkpoint is not None)
-    return JobOutput(sinks=sinks, epochs=tuple(published), counts=result.counts, restarts=restarts)
+    return JobOutput(
+        sinks=sinks, epochs=tuple(published), counts=result.counts, restarts=restarts, metrics=result.metrics
+    )
 
 
 def scripted(

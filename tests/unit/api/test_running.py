@@ -173,3 +173,73 @@ def test_times_to_wait_may_be_durations(tmp_path):
     with pytest.raises(ms.MillstreamError, match="STEP-004"):
         running.wait("soon")
     assert running.cancel("1m").ended == "cancelled"
+
+
+class Away(Exception):
+    """What a listener of these tests raises."""
+
+
+def counted(name, **options):
+    job = ms.Job(name, rows_per_epoch=2, **options)
+    rows = job.source("in", ms.memory([{"n": n} for n in range(6)]), schema="n long")
+    rows.filter("n <> 3", id="kept").map(lambda row: row, schema="n long", id="same").sink("out", ms.collect("ticks"))
+    return job
+
+
+@pytest.mark.parametrize("way", ["run", "start"])
+def test_a_listener_is_told_of_every_epoch(way):
+    seen = []
+    if way == "run":
+        counted("told").run(local=True, on_epoch=seen.append)
+    else:
+        counted("told").start(local=True, on_epoch=seen.append).wait(30)
+    assert [summary.epoch for summary in seen] == list(range(len(seen)))
+    assert seen[-1].terminal
+    assert sum(summary.counts["kept"].filtered for summary in seen if summary.counts) == 1
+    assert sum(summary.counts["out"].rows_in for summary in seen if "out" in summary.counts) == 5
+    assert {vertex for summary in seen for vertex in summary.busy} == {"in"}
+
+
+@pytest.mark.parametrize("way", ["run", "start"])
+def test_an_error_of_the_listener_ends_the_run_behind_its_epoch(tmp_path, way):
+    def listen(summary):
+        if summary.epoch == 1:
+            raise Away("nobody home")
+
+    with pytest.raises(ms.MillstreamError, match=r"STEP-265.*epoch 1.*stays published.*Away: nobody home") as failed:
+        if way == "run":
+            counted("ended").run(local=True, checkpoint=tmp_path, on_epoch=listen)
+        else:
+            counted("ended").start(local=True, checkpoint=tmp_path, on_epoch=listen).wait(30)
+    assert isinstance(failed.value.__cause__, Away)
+    assert [row["n"] for row in collected("ticks")] == [0, 1, 2]
+    result = counted("ended").run(local=True, checkpoint=tmp_path)
+    assert result.resumed_from == 1
+    assert [row["n"] for row in collected("ticks")] == [0, 1, 2, 4, 5]
+
+
+def test_an_error_of_the_listener_is_not_tolerated(tmp_path):
+    def listen(summary):
+        raise OSError("disk")
+
+    with pytest.raises(ms.MillstreamError, match="STEP-265"):
+        counted("once").run(
+            local=True, checkpoint=tmp_path, on_epoch=listen, epochs=ms.EpochPolicy(tolerated_failures=3)
+        )
+
+
+def test_a_request_that_the_epoch_has_done_is_answered_although_the_listener_fails(tmp_path):
+    def listen(summary):
+        if summary.terminal:
+            raise Away("late")
+
+    running = published(ticks().start(local=True, checkpoint=tmp_path, on_epoch=listen))
+    pending = running.ask("drain")
+    assert pending.wait(30).done
+    with pytest.raises(ms.MillstreamError, match="STEP-265"):
+        running.wait(30)
+
+
+def test_a_listener_is_a_function():
+    with pytest.raises(ms.MillstreamError, match=r"STEP-266.*on_epoch is not a function"):
+        counted("odd").run(local=True, on_epoch="print")

@@ -1,6 +1,7 @@
 """Figures for Prometheus: every sample has help and type, unknown values are left out, labels are escaped."""
 
 from millstream.api.result import EpochSummary, PartitionWatermark, RunResult
+from millstream.api.user_metrics import StepMetrics, empty_spread
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.metrics import MetricsFile, Totals, prometheus
 
@@ -83,3 +84,41 @@ def test_the_file_is_replaced_as_a_whole(tmp_path):
     file.result(RunResult(job="j", checkpoint=None, epochs=1, rows_in=10, failures=2))
     assert samples((tmp_path / "m.prom").read_text())["millstream_failures_total"] == "2"
     assert [path.name for path in tmp_path.iterdir()] == ["m.prom"]
+
+
+def test_metrics_of_the_users_own_bear_their_names_as_labels(tmp_path):
+    first = StepMetrics(counters={"hits": 2}, gauges={"depth": {0: 4.0, 1: 1.5}})
+    spread = empty_spread((1.0, 5.0))
+    for value in (0.5, 5, 7):
+        spread.observe(value)
+    second = StepMetrics(counters={"hits": 3, 'odd"name': 1}, gauges={"depth": {1: 2.5}}, histograms={"size": spread})
+    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once")
+    file.epoch(summary(metrics={"s": first}))
+    file.epoch(summary(metrics={"s": second, "t": StepMetrics(counters={"hits": 9})}))
+    lines = (tmp_path / "figures").read_text().splitlines()
+    assert [line for line in lines if "millstream_user" in line and not line.startswith("# HELP")] == [
+        "# TYPE millstream_user_counter_total counter",
+        'millstream_user_counter_total{job="j",step="s",name="hits"} 5',
+        'millstream_user_counter_total{job="j",step="s",name="odd\\"name"} 1',
+        'millstream_user_counter_total{job="j",step="t",name="hits"} 9',
+        "# TYPE millstream_user_gauge gauge",
+        'millstream_user_gauge{job="j",step="s",name="depth",subtask="0"} 4',
+        'millstream_user_gauge{job="j",step="s",name="depth",subtask="1"} 2.5',
+        "# TYPE millstream_user_histogram histogram",
+        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="1"} 1',
+        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="5"} 2',
+        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="+Inf"} 3',
+        'millstream_user_histogram_sum{job="j",step="s",name="size"} 12.5',
+        'millstream_user_histogram_count{job="j",step="s",name="size"} 3',
+    ]
+
+
+def test_the_end_of_a_run_keeps_what_its_functions_counted(tmp_path):
+    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once")
+    result = RunResult(job="j", checkpoint=None)
+    for hits in (2, 3):
+        counted = summary(metrics={"s": StepMetrics(counters={"hits": hits})})
+        result.add(counted, 1.0)
+        file.epoch(counted)
+    file.result(result)
+    assert 'name="hits"} 5' in (tmp_path / "figures").read_text()

@@ -104,10 +104,10 @@ def test_a_plan_is_compiled_once_per_process_and_level():
     assert shipped.labels == [0, 1]
 
 
-def test_the_number_of_kept_programs_is_bounded():
+def test_the_number_of_kept_plans_is_bounded():
     for number in range(40):
         Shipped(shipped_job(lambda row, n=number: {"a": n}), [0]).program(0)
-    assert len(level_module._programs) <= level_module._KEPT_PROGRAMS
+    assert len(level_module._programs) <= level_module._KEPT_PLANS
 
 
 def test_user_modules_travel_by_value(tmp_path):
@@ -138,3 +138,82 @@ def test_user_modules_travel_by_value(tmp_path):
         [sys.executable, "-c", loading], check=True, timeout=60, cwd="/", capture_output=True, text=True
     )
     assert done.stdout.strip() == "0"
+
+
+class Lived:
+    """Tells its process what happens to it."""
+
+    happened = []
+
+    def __init__(self, name):
+        self.name = name
+
+    def open(self, ctx):
+        Lived.happened.append(("open", self.name))
+
+    def __call__(self, row):
+        return {"a": row["a"]}
+
+    def close(self):
+        Lived.happened.append(("close", self.name))
+
+
+def begun(shipped):
+    shipped.program(0).functions.begin({}, subtask=0, attempt=0)
+
+
+def test_a_plan_is_opened_once_and_closed_when_others_take_its_place():
+    Lived.happened.clear()
+    plans = [Shipped(shipped_job(Lived(number)), [0]) for number in range(level_module._KEPT_PLANS + 1)]
+    for shipped in plans[:-1]:
+        begun(shipped)
+    for _ in range(3):
+        for shipped in plans[:-1]:
+            begun(shipped)
+            shipped.program(1)
+    assert [each for each in Lived.happened if each[0] == "open"] == [("open", n) for n in range(len(plans) - 1)]
+    begun(plans[-1])
+    assert [each for each in Lived.happened if each[0] == "close"] == [("close", 0)]
+
+
+def test_a_plan_that_was_closed_is_opened_again_by_its_next_run():
+    Lived.happened.clear()
+    shipped = Shipped(shipped_job(Lived("again")), [0])
+    for _ in range(2):
+        begun(shipped)
+        assert level_module.close_functions(shipped.digest) == 1
+        level_module.close_functions(shipped.digest)
+    mine = [each for each in Lived.happened if each[1] == "again"]
+    assert mine == [("open", "again"), ("close", "again")] * 2
+
+
+def test_functions_inside_patterns_and_triggers_travel_by_value(tmp_path):
+    """A worker without the user's folder on its path can still load the plan."""
+    (tmp_path / "users_rules.py").write_text(
+        "import millstream as ms\n"
+        "def high(row):\n    return row['a'] > 1\n"
+        "class Always(ms.Trigger):\n    def on_row(self, row, window, ctx):\n        return ms.TriggerResult.FIRE\n"
+    )
+    script = textwrap.dedent(
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import users_rules, millstream as ms
+        from millstream.plan.deployment import Deployment
+        from millstream.spark.compile import ship
+        import cloudpickle
+        job = ms.Job("shipped")
+        keyed = job.source("in", ms.memory([]), schema="a long").key_by("a")
+        keyed.pattern(ms.pattern.begin("x").where(users_rules.high)).measures(b="x.a", id="p").sink("p-out", ms.collect("x"))
+        keyed.window(ms.global_window(), trigger=users_rules.Always).aggregate(n=ms.count(), id="w").sink("out", ms.collect("x"))
+        open({str(tmp_path / "plan")!r}, "wb").write(cloudpickle.dumps(ship(job.compile(Deployment()).deployment)))
+        """
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd="/")
+    loading = (
+        f"import cloudpickle; print(cloudpickle.loads(open({str(tmp_path / 'plan')!r}, 'rb').read()).program(1).level)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", loading], check=True, timeout=60, cwd="/", capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "1"
