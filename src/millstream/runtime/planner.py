@@ -21,7 +21,7 @@ from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name,
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.planner_state import PlannerState, learn
 from millstream.runtime.time_steps import combinations, event_time_of, time_steps
-from millstream.runtime.watermarks import PartitionWatermark, Sight, decide, partition_watermarks
+from millstream.runtime.watermarks import PartitionWatermark, Sight, decide, partition_watermarks, stood
 
 Clock = Callable[[], int]
 
@@ -169,7 +169,8 @@ class Planner:
         return source.advance(position, self._credit[name])
 
     def _sight(self, last: EpochPlan, now: int) -> Sight:
-        return Sight(now, last.finished, self._stated, self._known, self._resumed)
+        goes_on = any(name not in last.finished for name in self._sources)
+        return Sight(now, last.finished, self._stated, self._known, self._resumed, goes_on)
 
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
@@ -186,7 +187,9 @@ class Planner:
         self._stated = {name: a.watermark for name, a in advances.items() if a.watermark is not None}
         self._known = {name: advance.partitions for name, advance in advances.items()}
         sight = self._sight(last, now)
-        marks = decide(self._time_steps.values(), self._combinations, self.state, sight, last)
+        steps = self._time_steps.values()
+        before = stood(steps, sight, last)
+        marks = decide(steps, self._combinations, self.state, sight, before)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
         finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
         return EpochPlan(
@@ -194,9 +197,9 @@ class Planner:
             now=now,
             sources=positions,
             watermarks=marks.steps,
-            previous=last.watermarks,
+            previous=before.steps,
             combined=marks.combined,
-            previous_combined=last.combined,
+            previous_combined=before.combined,
             finished=finished,
             paused=waiting,
             follows=last.digest,
