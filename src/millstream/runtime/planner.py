@@ -224,7 +224,8 @@ class Planner:
             return True
         for step, dues in self.state.event_due.items():
             seen = self._event_time_of[step]
-            if seen and min(dues.values()) <= times_for(plan, seen).watermark:
+            # What waits for the end of time itself, as windows without bounds do, waits for the terminal epoch.
+            if seen and min(dues.values()) <= min(times_for(plan, seen).watermark, MAX_TIME - 1):
                 return True
         return False
 

@@ -23,7 +23,7 @@ EOF: Mark = types.MappingProxyType({MARK: "eof"})
 
 
 def WATERMARK(at: Instant) -> Mark:
-    """The source says that no row before `at` follows.
+    """The source says that every row up to `at`, `at` included, has come.
 
     In a script with watermarks they alone advance event time; `max_delay` does nothing for that source.
     """

@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.testing import run_job
+from millstream.testing import ADVANCE_CLOCK, run_job
 
 CUTS = [1, 2, 3, 100]
 
@@ -49,3 +49,23 @@ def test_a_join_of_window_aggregates_in_sql(rows_per_epoch):
     scripts = {"l": [{"k": 1, "at": 0}], "r": [{"k": 1, "at": at} for at in (1, 2, 1_500, 3_000, 5_000)]}
     output = run_job(job, scripts, rows_per_epoch=rows_per_epoch)
     assert output["out"] == [{"k": 1, "n": 1, "m": 2}]
+
+
+@pytest.mark.parametrize("rows_per_epoch", CUTS)
+def test_windows_without_bounds_go_on_when_event_time_has_ended(rows_per_epoch):
+    """Rows without event time and timers of the clock still come to them."""
+    job = ms.Job("boundless")
+    timed = job.source("timed", ms.memory([]), schema="k long, at long").event_time("at").select("k")
+    plain = job.source("plain", ms.memory([]), schema="k long, n long").select("k", id="plain-k")
+    keyed = timed.union(plain).key_by("k")
+    keyed.window(ms.count_window(3)).aggregate(n=ms.count(), id="threes").sink("threes", ms.collect("o"))
+    clocked = keyed.window(ms.global_window(), trigger=ms.trigger.every("10s"))
+    clocked.aggregate(n=ms.count(), id="clocked").sink("clocked", ms.collect("o"))
+    at_end = keyed.window(ms.global_window(), trigger=ms.trigger.event_time())
+    at_end.aggregate(n=ms.count(), id="at-end").sink("at-end", ms.collect("o"))
+    waits = [ADVANCE_CLOCK("4s")] * 4
+    plain = [*[ADVANCE_CLOCK(0)] * 3, {"k": 1, "n": 0}, *waits, {"k": 1, "n": 1}, ADVANCE_CLOCK("1s")]
+    output = run_job(job, {"timed": [{"k": 1, "at": 0}], "plain": plain}, rows_per_epoch=rows_per_epoch)
+    found = {name: [row["n"] for row in output[name]] for name in ("threes", "clocked", "at-end")}
+    assert found == {"threes": [3], "clocked": [2, 3], "at-end": [1, 2, 3]}
+    assert len(output.epochs) <= len(plain) + 2, "no epoch is run because time has ended"
