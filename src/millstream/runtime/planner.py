@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.model.time import MAX_TIME, MIN_TIME
+from millstream.model.time import LAST_EVENT, MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.alignment import paused, source_of
 from millstream.runtime.connector import Advance, SelectiveEnumerator, Split, SplitEnumerator
@@ -184,7 +184,8 @@ class Planner:
 
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
         now = self._now(last, advances)
-        self._stated = {name: a.watermark for name, a in advances.items() if a.watermark is not None}
+        # No row happens behind the last event: a source that says more says no more than that.
+        self._stated = {n: min(a.watermark, LAST_EVENT) for n, a in advances.items() if a.watermark is not None}
         self._known = {name: advance.partitions for name, advance in advances.items()}
         sight = self._sight(last, now)
         steps = self._time_steps.values()

@@ -1,4 +1,4 @@
-"""What joins emit when the watermark reaches a row is in time for windows: epochs end where that row is the newest complete one."""
+"""What joins emit when the watermark reaches a row is in time for windows; epochs end where it reaches just that row."""
 
 import millstream as ms
 from millstream.testing import ADVANCE_CLOCK

@@ -36,7 +36,7 @@ class Kind:
     inputs: int
     build: Callable[..., ms.DataStream]
     oracle: Callable[..., Rows]
-    options: st.SearchStrategy[dict[str, Any]] = st.just({})
+    options: st.SearchStrategy[dict[str, Any]]
 
 
 def _by_key(rows: Rows) -> dict[int, Rows]:
@@ -183,7 +183,7 @@ def _timer_rows(rows: Rows) -> Rows:
 
 _HOWS = st.sampled_from(["inner", "left", "right", "full"])
 KINDS = {
-    "union": Kind(2, _union, lambda one, other: one + other),
+    "union": Kind(2, _union, lambda one, other: one + other, st.just({})),
     "windows": Kind(1, _windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
     "row windows": Kind(1, _row_windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
     "near": Kind(
@@ -198,7 +198,7 @@ KINDS = {
         2, _same_window, _same_window_rows, st.fixed_dictionaries({"how": _HOWS, "size": st.sampled_from([20, 50])})
     ),
     "as of": Kind(2, _as_of, _as_of_rows, st.fixed_dictionaries({"how": st.sampled_from(["inner", "left"])})),
-    "timers": Kind(1, _timers, _timer_rows),
+    "timers": Kind(1, _timers, _timer_rows, st.just({})),
 }
 
 
@@ -230,7 +230,9 @@ def scripts(draw):
     """
     rng = random.Random(draw(st.integers(0, 1 << 32)))
     count = draw(st.sampled_from([0, 1, 5, 12, 18]))
-    rows = [(rng.randint(0, 1), rng.randint(0, 99), rng.randint(0, 12) * GRAIN - rng.randint(0, 1)) for _ in range(count)]
+    rows = [
+        (rng.randint(0, 1), rng.randint(0, 99), rng.randint(0, 12) * GRAIN - rng.randint(0, 1)) for _ in range(count)
+    ]
     jitter = [rng.choice([0, GRAIN, DELAY]) for _ in rows]
     order = sorted(range(count), key=lambda place: (rows[place][2] + jitter[place], -rows[place][2]))
     return [dict(zip(("k", "n", "at"), rows[place], strict=True)) for place in order]

@@ -25,8 +25,8 @@ class TemporalJoinOperator:
     """Left rows wait until the watermark has reached them, because a version may come late; then they meet theirs.
 
     A version is valid from its event time until that of the next one of its key. One that comes late is shown as such, since
-    rows have met an older one instead of it, and is valid for the rows to come. Those that no row to come can ask for are forgotten
-    when segments are merged.
+    rows have met an older one instead of it, and is valid for the rows to come. Those that no row to come can ask for are
+    forgotten when segments are merged.
     """
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
