@@ -1,6 +1,7 @@
-"""Random jobs of unions, windows, joins and timers, and what they give in plain Python: rows as (k, n, event time)."""
+"""Random jobs of unions, windows, joins, patterns and timers, and what they give in plain Python: rows as (k, n, event time)."""
 
 import dataclasses
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import millstream as ms
 
 GRAIN = 10
 """Windows and bounds are multiples of it, rows lie there or just before: watermarks meet rows and the ends of windows. The gap of
-sessions is no such distance, so that none ends at a row."""
+sessions is no such distance: whether a row at the very end of one belongs to it depends on which of both comes first."""
 DELAY, GAP, WAIT = 2 * GRAIN, 15, 3 * GRAIN
 SOURCES = ("one", "other")
 SCHEMA = "k long, n long, at long"
@@ -53,20 +54,30 @@ def _plain(made: ms.DataStream, step: str) -> ms.DataStream:
 # Windows.
 
 
-def _windows(stream, step, *, window):
+def _opened(stream, window, **options):
     kind = {"tumbling": ms.tumbling, "sliding": ms.sliding, "session": ms.session}[window[0]]
-    made = stream.key_by("k").window(kind(*(each / 1000 for each in window[1:])))
-    return _plain(made.aggregate(n=ms.sum("n"), id=step), step)
+    return stream.key_by("k").window(kind(*(each / 1000 for each in window[1:])), **options)
+
+
+def _windows(stream, step, *, window):
+    return _plain(_opened(stream, window).aggregate(n=ms.sum("n"), id=step), step)
+
+
+def _row_windows(stream, step, *, window):
+    return _plain(_opened(stream, window).process(_summed, schema="k long, n long", id=step), step)
 
 
 def _summed(key, window, rows):
     yield {"k": key["k"], "n": sum(row["n"] for row in rows)}
 
 
-def _row_windows(stream, step, *, window):
-    kind = {"tumbling": ms.tumbling, "sliding": ms.sliding, "session": ms.session}[window[0]]
-    made = stream.key_by("k").window(kind(*(each / 1000 for each in window[1:])))
-    return _plain(made.process(_summed, schema="k long, n long", id=step), step)
+def _reduced_windows(stream, step, *, window):
+    made = _opened(stream, window).reduce(lambda one, other: {**other, "n": one["n"] + other["n"]}, id=step)
+    return _plain(made, step)
+
+
+def _triggered_windows(stream, step, *, window):
+    return _plain(_opened(stream, window, trigger=ms.trigger.event_time()).aggregate(n=ms.sum("n"), id=step), step)
 
 
 def _bounds(kind: str, sizes: tuple[int, ...], times: list[int]) -> list[tuple[int, int]]:
@@ -181,11 +192,28 @@ def _timer_rows(rows: Rows) -> Rows:
     return [Timed(k, at % 1000, at) for k, at in {(row.k, row.at + WAIT) for row in rows}]
 
 
+def _pairs(stream, step):
+    found = stream.key_by("k").pattern(ms.pattern.begin("one").next("two"), order_by="n")
+    made = found.measures(n="one.n * 3 + two.n * 7", id=step)
+    return _plain(made, step)
+
+
+def _pair_rows(rows: Rows) -> Rows:
+    made = []
+    for mine in _by_key(rows).values():
+        ordered = sorted(mine, key=lambda row: (row.at, row.n))
+        made += [_met(one, two, two.at) for one, two in itertools.pairwise(ordered)]
+    return made
+
+
 _HOWS = st.sampled_from(["inner", "left", "right", "full"])
 KINDS = {
     "union": Kind(2, _union, lambda one, other: one + other, st.just({})),
     "windows": Kind(1, _windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
     "row windows": Kind(1, _row_windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
+    "reduced windows": Kind(1, _reduced_windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
+    "triggered windows": Kind(1, _triggered_windows, _windowed, st.fixed_dictionaries({"window": _WINDOWS})),
+    "pairs": Kind(1, _pairs, _pair_rows, st.just({})),
     "near": Kind(
         2,
         _near,
@@ -213,12 +241,20 @@ class Drawn(NamedTuple):
 @st.composite
 def steps(draw, most=4):
     """Steps, each with streams before it as inputs, and windows over the last: they show the times of rows."""
-    made = []
+    made: list[Drawn] = []
+    is_behind_session = [False] * len(SOURCES)
     for number in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(sorted(KINDS)))
-        inputs = draw(st.permutations(range(3)).map(tuple)) if number else (0, 1)
-        inputs = tuple(min(each, len(SOURCES) + number - 1) for each in inputs[: KINDS[kind].inputs])
-        made.append(Drawn(kind, inputs, draw(KINDS[kind].options)))
+        backs = draw(st.permutations(range(3))) if number else (0, 1, 1)
+        inputs = tuple(min(back, len(SOURCES) + number - 1) for back in backs[: KINDS[kind].inputs])
+        options = draw(KINDS[kind].options)
+        is_session = options.get("window", ("",))[0] == "session"
+        is_behind = any(is_behind_session[-1 - back] for back in inputs)
+        if is_session and is_behind:
+            # The ends of sessions lie anywhere: others might end at one of them.
+            is_session, options = False, {"window": ("tumbling", 50)}
+        is_behind_session.append(is_session or is_behind)
+        made.append(Drawn(kind, inputs, options))
     return [*made, Drawn("windows", (0,), {"window": ("tumbling", 20)})]
 
 
