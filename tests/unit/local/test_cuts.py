@@ -6,8 +6,8 @@ from time_jobs import SOURCES, Drawn, expected, job_of, scripts, steps
 
 from millstream.testing import run_job
 
-RUN = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-cuts = st.fixed_dictionaries({"parallelism": st.integers(1, 3), "rows_per_epoch": st.integers(1, 4)})
+RUN = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+cuts = st.fixed_dictionaries({"parallelism": st.integers(1, 3), "rows_per_epoch": st.sampled_from([1, 1, 2, 3, 7])})
 
 
 def check(drawn, inputs, **cut):
