@@ -144,7 +144,7 @@ def _sink(loader: _Loader, item: Item) -> None:
 
 def _event_time(loader: _Loader, item: Item) -> DataStream:
     options = watermark_item.event_time_options(item)
-    return loader.input(item).event_time(item.text(), **options, **item.given("id", "uid"))
+    return loader.input(item).event_time(item.text(), **options, **item.on_error(), **item.given("id", "uid"))
 
 
 def _filter(loader: _Loader, item: Item) -> DataStream:
@@ -265,7 +265,7 @@ _KEYED = ("id", "uid", "input", "key_by", *window_item.OPTIONS)
 _SQL = ("id", "uid", "emit", "allowed_lateness")
 _KINDS: dict[str, tuple[Callable[[_Loader, Item], DataStream | None], tuple[str, ...]]] = {
     "source": (_source, ("from", "schema", "on_error", "credit", "uid")),
-    "event_time": (_event_time, (*_ANY, "uid", *watermark_item.OPTIONS)),
+    "event_time": (_event_time, (*_ANY, "uid", "on_error", *watermark_item.OPTIONS)),
     "filter": (_filter, (*_ANY, "on_error")),
     "select": (_select, _ANY),
     "with_columns": (_with_columns, _ANY),

@@ -69,25 +69,30 @@ class DataStream:
         idle_after: DurationLike | None = None,
         align: str | None = None,
         max_drift: DurationLike | None = None,
+        on_error: OnErrorLike = "fail",
         id: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
         """Say when rows happened.
 
         Args:
-            column: a timestamp, or a long holding milliseconds since 1970.
+            column: a timestamp, or a long holding milliseconds since 1970, within the years 1 to 9998.
             max_delay: how far a row may lie behind the newest one of its partition without being late.
             watermark: another strategy than a bounded delay, such as `ms.watermark.punctuated("kind = 'end'")`.
             interval: the watermark moves at most once in that time.
             idle_after: a partition without rows for that long no longer holds the watermark back.
             align: the group whose sources wait for each other.
             max_drift: how far the sources here may run ahead of the slowest one of the group.
+            on_error: what becomes of a row whose time is null or out of range.
             id: a name for the step.
             uid: names its watermark in checkpoints, if the step was called otherwise when they were written.
         """
         durations = {"interval": interval, "idle_after": idle_after, "max_drift": max_drift}
-        operation = event_time_operation(column, max_delay, watermark, durations, align=align, step=id)
-        return self._then(operation, id, uid)
+        chosen = policy(on_error, id or f"{self.step}.event_time")
+        operation = event_time_operation(column, max_delay, watermark, durations, align=align, on_error=chosen, step=id)
+        stream = self._then(operation, id, uid)
+        self._job.add_dead_letter(stream._node, on_error)
+        return stream
 
     def filter(
         self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
+from millstream.graph.step import OnError
 from millstream.graph.watermark import EventTime, WatermarkSpec
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
@@ -93,6 +94,7 @@ def event_time_operation(
     durations: Mapping[str, DurationLike | None],
     *,
     align: str | None,
+    on_error: OnError,
     step: str | None,
 ) -> EventTime:
     """The operation of `event_time`, from what the user wrote."""
@@ -103,6 +105,7 @@ def event_time_operation(
         watermark=strategy.spec,
         function=strategy.function,
         align=align,
+        on_error=on_error,
         **{name: None if given is None else positive_ms(given, what=name) for name, given in durations.items()},
     )
 

@@ -130,7 +130,8 @@ def _timed(operation: EventTime, schema: Schema, step: str) -> Resolved:
                 hint="cast it first",
             )
     where = None if spec is None else spec.where
-    return () if where is None else (("where", parse_predicate(where, schema, step=step)),), {MAIN: schema}
+    expressions = () if where is None else (("where", parse_predicate(where, schema, step=step)),)
+    return expressions, _with_dead({MAIN: schema}, operation.on_error)
 
 
 def _projected(columns: tuple[tuple[str, str], ...], schema: Schema, step: str) -> Resolved:

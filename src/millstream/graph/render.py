@@ -156,7 +156,7 @@ def _facts(node: StreamNode) -> Iterator[tuple[str, str]]:
             yield "state", f"{state.name}: {state.kind} of {state.type_text}{ttl}{version}"
     if isinstance(operation, KEYED) and node.event_time:
         yield "event time", ", ".join(node.event_time)
-    if isinstance(operation, (Source, PythonMap, Process, CoProcess)) and operation.on_error != "fail":
+    if isinstance(operation, (Source, EventTime, PythonMap, Process, CoProcess)) and operation.on_error != "fail":
         yield "on error", operation.on_error
     yield "id", id_text(node)
     if node.uid != node.id:

@@ -48,6 +48,8 @@ class EventTime:
     """The alignment group of its sources."""
     max_drift: int | None = None
     """How far they may run ahead of the slowest member of the group."""
+    on_error: Literal["fail", "skip", "dead_letter"] = "fail"
+    """What becomes of rows that have no event time, or one at which nothing can have happened."""
 
     def __post_init__(self) -> None:
         for name in ("max_delay", "idle_after", "interval", "max_drift"):

@@ -6,12 +6,20 @@ import datetime as dt
 import math
 import re
 
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidSchema, InvalidStep
 
 MIN_TIME = -(2**62)
 """Before every event: the watermark of an input that has shown nothing yet."""
 MAX_TIME = 2**62
-"""The end of time: the watermark of the terminal epoch."""
+"""The end of time: the watermark of the terminal epoch, and of a source that has ended."""
+
+_START = dt.datetime.fromtimestamp(0, dt.UTC)
+_MS = dt.timedelta(milliseconds=1)
+FIRST_EVENT = (dt.datetime(1, 1, 1, tzinfo=dt.UTC) - _START) // _MS
+LAST_EVENT = (dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - _START) // _MS - 1
+"""Rows happen in the years 1 to 9998: the last year that timestamps have is left to the ends of windows."""
+EVENT_RANGE = "milliseconds since 1970, within the years 1 to 9998"
+_FINER = ((1_000, "microseconds"), (1_000_000, "nanoseconds"))
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)")
@@ -46,7 +54,27 @@ def positive_ms(value: DurationLike, *, what: str) -> int:
 
 def to_datetime(ms: int) -> dt.datetime:
     """The instant as a datetime in UTC."""
-    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
+    try:
+        return _START + ms * _MS
+    except OverflowError:
+        msg = "an instant lies outside the years 1 to 9999, which is all that a datetime holds"
+        raise InvalidSchema(
+            msg, code="SCHEMA-020", found=f"{ms} ms since 1970", hint="correct the event time of the rows"
+        ) from None
+
+
+def event_time_problem(ms: int) -> str | None:
+    """What is wrong with a time at which a row cannot have happened, with the unit that it may be in; `None` if it can."""
+    if FIRST_EVENT <= ms <= LAST_EVENT:
+        return None
+    return f"{ms} is no event time: expected {EVENT_RANGE}{likely_unit(ms)}"
+
+
+def likely_unit(ms: int) -> str:
+    """A remark for milliseconds that no timestamp can hold: they may be of a finer unit."""
+    is_in_last_year = LAST_EVENT < ms <= LAST_EVENT + 365 * 86_400_000
+    finer = [f"; it looks like {unit}: divide by {n}" for n, unit in _FINER if FIRST_EVENT <= ms // n <= LAST_EVENT]
+    return "" if is_in_last_year else "".join(finer[:1])
 
 
 def instant_text(ms: int) -> str:
@@ -55,4 +83,6 @@ def instant_text(ms: int) -> str:
         return "-"
     if ms >= MAX_TIME:
         return "end"
+    if not FIRST_EVENT <= ms <= LAST_EVENT:
+        return f"{ms} ms"
     return to_datetime(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -185,8 +185,8 @@ def _event_time_stage(node: StreamNode) -> Stage:
     timing = Timing(node)
 
     def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        _passed(hands.count(node.id), batch.num_rows)
-        return (evaluated(node.id, lambda _: timing.timed(batch, hands), batch.rows),)
+        made: Batch = evaluated(node.id, lambda _: timing.timed(batch, hands), batch.rows)
+        return (made,) if made.num_rows else ()
 
     return stage
 

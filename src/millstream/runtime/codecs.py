@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Field, Schema
+from millstream.model.time import likely_unit
 
 Row = dict[str, Any]
 
@@ -50,12 +52,58 @@ def batch_to_rows(batch: pa.RecordBatch | pa.Table) -> list[Row]:
     """Rows as dicts: maps become dicts, timestamps become datetimes in UTC."""
     if batch.num_columns == 0:
         return [{} for _ in range(batch.num_rows)]
-    return _rows_builder(tuple(batch.schema.names))([_values(column) for column in batch.columns])
+    return _rows_builder(tuple(batch.schema.names))(_columns(batch))
 
 
 def batch_to_tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     """Rows as tuples of the same values as in `batch_to_rows`."""
-    return list(zip(*[_values(column) for column in batch.columns], strict=True))
+    return list(zip(*_columns(batch), strict=True))
+
+
+def shown_rows(batch: pa.RecordBatch) -> list[Row]:
+    """Rows for people: as `batch_to_rows`, with timestamps that no datetime can hold as microseconds since 1970."""
+    try:
+        return batch_to_rows(batch)
+    except InvalidSchema:
+        return [_shown(batch.slice(place, 1)) for place in range(batch.num_rows)]
+
+
+def _shown(row: pa.RecordBatch) -> Row:
+    numbered = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) and not _are_datetimes(column) else column
+        for column in row.columns
+    ]
+    return batch_to_rows(pa.RecordBatch.from_arrays(numbered, names=row.schema.names))[0]
+
+
+def _are_datetimes(column: pa.Array) -> bool:
+    try:
+        _values(column)
+    except OverflowError:
+        return False
+    return True
+
+
+def _columns(batch: pa.RecordBatch | pa.Table) -> list[list[Any]]:
+    try:
+        return [_values(column) for column in batch.columns]
+    except OverflowError:
+        named = zip(batch.schema.names, batch.columns, strict=True)
+        name, column = next((name, column) for name, column in named if not _are_datetimes(column))
+        msg = f"column {name!r} holds a timestamp outside the years 1 to 9999, which is all that a datetime holds"
+        raise InvalidSchema(
+            msg,
+            code="SCHEMA-020",
+            found=_extremes(column),
+            hint="filter such rows before, or correct the unit in which they are read",
+        ) from None
+
+
+def _extremes(column: pa.Array | pa.ChunkedArray) -> str:
+    if not pa.types.is_timestamp(column.type):
+        return str(column.type)
+    bounds = pc.min_max(column.cast(pa.int64())).as_py()
+    return f"{bounds['min']} to {bounds['max']} microseconds since 1970"
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -183,6 +231,15 @@ def _times_array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _refuse_value(values: list[Any], field: Field) -> NoReturn:
     index, found = next((i, value) for i, value in enumerate(values) if not _is_accepted(value, field.type))
+    if pa.types.is_timestamp(field.type) and type(found) is int:
+        msg = f"column {field.name!r} of row {index} has a number that is no instant"
+        raise InvalidSchema(
+            msg,
+            code="SCHEMA-021",
+            found=f"{found}{likely_unit(found)}",
+            known="milliseconds since 1970",
+            hint="correct the unit",
+        ) from None
     msg = f"column {field.name!r} of row {index} has a value of another type"
     raise InvalidSchema(
         msg,

@@ -35,7 +35,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, Any]
     """End position per source."""
     watermarks: dict[str, int] = {}
-    """Per event-time step: no earlier row is expected in this epoch."""
+    """Per event-time step: every row up to then, that instant included, was there before this epoch."""
     previous: dict[str, int] = {}
     """The watermarks of the epoch before."""
     combined: dict[str, int] = {}

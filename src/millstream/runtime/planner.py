@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from millstream.api.result import PartitionWatermark
-from millstream.model.time import MAX_TIME, MIN_TIME
+from millstream.model.time import LAST_EVENT, MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.alignment import paused, source_of
 from millstream.runtime.connector import Advance, SelectiveEnumerator, Split, SplitEnumerator
@@ -22,7 +22,7 @@ from millstream.runtime.epoch import EpochPlan, SavepointRequest, combined_name,
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.planner_state import PlannerState, learn
 from millstream.runtime.time_steps import combinations, event_time_of, time_steps
-from millstream.runtime.watermarks import Sight, decide, partition_watermarks
+from millstream.runtime.watermarks import Sight, decide, partition_watermarks, stood
 
 Clock = Callable[[], int]
 
@@ -170,7 +170,8 @@ class Planner:
         return source.advance(position, self._credit[name])
 
     def _sight(self, last: EpochPlan, now: int) -> Sight:
-        return Sight(now, last.finished, self._stated, self._known, self._resumed)
+        goes_on = any(name not in last.finished for name in self._sources)
+        return Sight(now, last.finished, self._stated, self._known, self._resumed, goes_on)
 
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
@@ -184,10 +185,13 @@ class Planner:
 
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
         now = self._now(last, advances)
-        self._stated = {name: a.watermark for name, a in advances.items() if a.watermark is not None}
+        # No row happens behind the last event: a source that says more says no more than that.
+        self._stated = {n: min(a.watermark, LAST_EVENT) for n, a in advances.items() if a.watermark is not None}
         self._known = {name: advance.partitions for name, advance in advances.items()}
         sight = self._sight(last, now)
-        marks = decide(self._time_steps.values(), self._combinations, self.state, sight, last)
+        steps = self._time_steps.values()
+        before = stood(steps, sight, last)
+        marks = decide(steps, self._combinations, self.state, sight, before)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
         finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
         return EpochPlan(
@@ -195,9 +199,9 @@ class Planner:
             now=now,
             sources=positions,
             watermarks=marks.steps,
-            previous=last.watermarks,
+            previous=before.steps,
             combined=marks.combined,
-            previous_combined=last.combined,
+            previous_combined=before.combined,
             finished=finished,
             paused=waiting,
             follows=last.digest,
@@ -222,7 +226,8 @@ class Planner:
             return True
         for step, dues in self.state.event_due.items():
             seen = self._event_time_of[step]
-            if seen and min(dues.values()) <= times_for(plan, seen).watermark:
+            # What waits for the end of time itself, as windows without bounds do, waits for the terminal epoch.
+            if seen and min(dues.values()) <= min(times_for(plan, seen).watermark, MAX_TIME - 1):
                 return True
         return False
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from millstream.errors import StepFailed
 from millstream.graph.watermark import EventTime
-from millstream.model.time import MIN_TIME
+from millstream.model.time import LAST_EVENT, MIN_TIME, event_time_problem
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.messages import TaskReport
-from millstream.runtime.policy import failure
+from millstream.runtime.policy import generator_failure
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
@@ -120,8 +119,10 @@ def _asked(step: str, generator: Any, seen: Seen, newest: int | None, rows: int,
         kept, mark = generator.on_epoch(seen.kept, newest, rows, now)
         stored = msgspec.json.decode(msgspec.json.encode(kept))
     except Exception as problem:
-        raise failure(step, f"an epoch with {rows} rows", problem) from problem
+        raise generator_failure(step, "on_epoch", problem, f"an epoch with {rows} rows") from problem
     if not (mark is None or (isinstance(mark, int) and not isinstance(mark, bool))):
         msg = "on_epoch gives a state and a watermark in milliseconds, or None"
-        raise StepFailed(msg, step=step, found=repr(mark), hint="correct on_epoch of the generator")
-    return msgspec.structs.replace(_marked(seen, mark), kept=stored)
+        raise generator_failure(step, "on_epoch", msg, repr(mark))
+    if mark is not None and mark > LAST_EVENT:
+        raise generator_failure(step, "on_epoch", f"watermark {event_time_problem(mark)}", repr(mark))
+    return msgspec.structs.replace(_marked(seen, None if mark is None else max(mark, MIN_TIME)), kept=stored)

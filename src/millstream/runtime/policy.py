@@ -68,6 +68,12 @@ def failure(step: str, record: Any, problem: Exception | str) -> StepFailed:
     )
 
 
+def generator_failure(step: str, method: str, problem: Exception | str, found: str) -> StepFailed:
+    """The error of a watermark generator, which is about no single record."""
+    where = _user_line(problem) if isinstance(problem, Exception) else ""
+    return StepFailed(f"{_text(problem)}{where}", step=step, found=found, hint=f"correct {method} of the generator")
+
+
 def as_text(record: Any) -> str:
     """A record as JSON text; values JSON does not know as their text."""
     if isinstance(record, str):

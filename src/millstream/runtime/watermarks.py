@@ -1,8 +1,8 @@
 """How far event time has come: the watermark of each partition, step and combination of steps, as functions over values.
 
-The watermark of a step is the minimum over its partitions that are neither idle nor finished. A vertex that sees several
-steps follows those that are not quiet: a step whose partitions are all idle or finished holds nobody back. Neither ever goes
-back.
+The watermark of a step is the minimum over its partitions that are neither idle nor finished; when all its sources have
+ended it moves to the end of time, so that what is open behind it is closed before anybody stops waiting for it. A vertex that
+sees several steps follows those that are neither idle nor over. Neither ever goes back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from millstream.api.result import PartitionWatermark
 from millstream.graph.watermark import EventTime
-from millstream.model.time import MIN_TIME
+from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.epoch import EpochPlan, combined_name
 from millstream.runtime.planner_state import PlannerState, Seen, is_paused
 
@@ -41,6 +41,12 @@ class Sight(NamedTuple):
     """Partitions that sources say they have."""
     resumed: int = MIN_TIME
     """The clock when this run began: partitions were not read while there was none."""
+    goes_on: bool = True
+    """Whether a source is still read. Behind the last one the terminal epoch comes, which moves every watermark itself."""
+
+    def is_over(self, step: TimeStep) -> bool:
+        """Whether a step has met all its rows: what an exchange still holds is known of sources alone."""
+        return self.goes_on and step.is_at_source and all(source in self.finished for source in step.sources)
 
 
 class Mark(NamedTuple):
@@ -120,27 +126,39 @@ class Watermarks(NamedTuple):
     """Where a vertex sees several steps."""
 
 
+def stood(steps: Iterable[TimeStep], sight: Sight, last: EpochPlan) -> Watermarks:
+    """The watermarks of the epoch before; the end of time is taken back where a job has got rows to read again."""
+    ended = {step.id for step in steps if all(source in sight.finished for source in step.sources)}
+    return Watermarks(
+        {step: mark for step, mark in last.watermarks.items() if mark < MAX_TIME or step in ended},
+        {name: mark for name, mark in last.combined.items() if mark < MAX_TIME or ended.issuperset(name.split(" "))},
+    )
+
+
 def decide(
-    steps: Iterable[TimeStep],
+    steps: Collection[TimeStep],
     combinations: Iterable[Sequence[str]],
     state: PlannerState,
     sight: Sight,
-    last: EpochPlan,
+    before: Watermarks,
 ) -> Watermarks:
-    """The watermarks of the epoch behind `last`."""
+    """The watermarks of the epoch behind the one in which they were `before`."""
+    over = {step.id for step in steps if sight.is_over(step)}
     marks = {step.id: [mark.watermark for mark in marks_of(step, state, sight) if not mark.is_idle] for step in steps}
     decided = {
-        step.id: _moved(
-            step.operation, marks[step.id], last.watermarks.get(step.id, MIN_TIME), state.moved.get(step.id), sight
+        step.id: MAX_TIME
+        if step.id in over
+        else _moved(
+            step.operation, marks[step.id], before.steps.get(step.id, MIN_TIME), state.moved.get(step.id), sight
         )
         for step in steps
     }
     combined: dict[str, int] = {}
     for names in combinations:
         name = combined_name(names)
-        before = last.combined.get(name, min(last.watermarks.get(each, MIN_TIME) for each in names))
-        heard = [decided[each] for each in names if marks[each]]
-        combined[name] = max(before, min(heard, default=before))
+        stands = before.combined.get(name, min(before.steps.get(each, MIN_TIME) for each in names))
+        heard = [MAX_TIME] if over.issuperset(names) else [decided[each] for each in names if marks[each]]
+        combined[name] = max(stands, min(heard, default=stands))
     return Watermarks(decided, combined)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from millstream.connectors.memory.spec import MARK
 from millstream.errors import InvalidStep
-from millstream.model.time import DurationLike, duration_ms
+from millstream.model.time import LAST_EVENT, DurationLike, duration_ms, event_time_problem
 
 Mark = dict[str, Any]
 Instant = int | str | dt.datetime | dt.timedelta
@@ -23,7 +23,7 @@ EOF: Mapping[str, Any] = types.MappingProxyType({MARK: "eof"})
 
 
 def WATERMARK(at: Instant) -> Mark:
-    """The source says that no row before `at` follows.
+    """The source says that every row up to `at`, `at` included, has come.
 
     In a script with watermarks they alone advance event time; `max_delay` does nothing for that source.
     """
@@ -47,8 +47,11 @@ def _instant(at: Instant) -> int:
         raise InvalidStep(
             msg, code="TEST-002", found=repr(at), known=known, hint="write WATERMARK('1m') or WATERMARK(60_000)"
         )
-    if isinstance(at, int):
-        return at
     if isinstance(at, dt.datetime):
         at = (at if at.tzinfo else at.replace(tzinfo=dt.UTC)) - _START
-    return duration_ms(at, what="WATERMARK")
+    found = at if isinstance(at, int) else duration_ms(at, what="WATERMARK")
+    if found > LAST_EVENT:
+        msg = f"WATERMARK: {event_time_problem(found)}"
+        hint = "write milliseconds; the end of the script moves the watermark to the end of time"
+        raise InvalidStep(msg, code="TEST-002", found=repr(at), hint=hint)
+    return found

@@ -1,4 +1,4 @@
-"""Rows behind the watermark find no partner: they go to the late outputs of their side."""
+"""Rows at the watermark or before it find no partner: they go to the late outputs of their side."""
 
 import millstream as ms
 from millstream.testing import WATERMARK
@@ -13,7 +13,8 @@ def inputs():
             dict(WATERMARK(5000)),
             {"side": "l", "k": "x", "n": 2, "at": 4999},
             {"side": "r", "k": "x", "n": 30, "at": 1500},
-            {"side": "l", "k": "y", "n": 3, "at": 5000},
+            {"side": "l", "k": "y", "n": 3, "at": 5001},
+            {"side": "l", "k": "y", "n": 4, "at": 5000},
         ]
     }
 
@@ -22,9 +23,9 @@ def expected():
     return {
         "out": [
             {"k": "x", "n": 1, "at": 1000, "r_k": "x", "r_n": 10, "r_at": 1000},
-            {"k": "y", "n": 3, "at": 5000, "r_k": "y", "r_n": 20, "r_at": 4000},
+            {"k": "y", "n": 3, "at": 5001, "r_k": "y", "r_n": 20, "r_at": 4000},
         ],
-        "late": [{"k": "x", "n": 2, "at": 4999}],
+        "late": [{"k": "x", "n": 2, "at": 4999}, {"k": "y", "n": 4, "at": 5000}],
         "late_right": [{"k": "x", "n": 30, "at": 1500}],
     }
 

@@ -271,7 +271,10 @@ def test_refusals_say_where_in_the_file(old, new, kind, code, place):
 def test_unknown_keys_list_the_known_ones():
     with pytest.raises(InvalidStep) as caught:
         load_job(WINDOWS.replace("idle_after", "idle_aftr"))
-    known = "align, event_time, id, idle_after, input, interval, max_delay, max_drift, rebalance, start_new_chain, uid, watermark"
+    known = (
+        "align, event_time, id, idle_after, input, interval, max_delay, max_drift, on_error, rebalance, start_new_chain, "
+        "uid, watermark"
+    )
     assert caught.value.known == known
 
 

@@ -68,6 +68,12 @@ def test_a_mark_comes_with_the_epoch_whose_watermark_has_passed_the_delay(tmp_pa
     assert seen[-1] == ["00:00", "00:01", "00:03", "00:04"]
 
 
+def test_a_partition_is_complete_with_its_last_instant(tmp_path):
+    seen = marks_by_epoch(tmp_path, [0, 1, 1, 1], partition_commit="30s")
+    # Behind 1:30 everything up to 1:29.999 has come: minute 0 has been complete for thirty seconds.
+    assert seen[:3] == [[], [], ["00:00"]]
+
+
 def test_without_the_option_nothing_is_marked(tmp_path):
     assert marks_by_epoch(tmp_path, [0, 5, 9])[-1] == []
 

@@ -1,8 +1,10 @@
 """Joins forget: what can find no partner any more does not stay in state, and nothing is due without reason."""
 
+import pytest
 from epochs import Epochs
 
 import millstream as ms
+from millstream.runtime.joins import streams, temporal
 from millstream.runtime.pages import NEVER
 
 SCHEMA = "side string, k string, n long, at long"
@@ -37,11 +39,12 @@ def test_an_interval_join_keeps_nothing_behind_its_bounds():
     )
     made = epochs.run([row("l", "x", 1, 0), row("r", "y", 2, 0), row("l", "z", 3, 5000), row("r", "z", 4, 5000)])
     assert [(r["n"], r["r_n"]) for r in made["out"]] == [(3, 4)]
-    assert made.event_due["j"] == 1001, "the right row without a partner has had its last chance one second later"
-    made = epochs.run(watermark=1001)
+    assert made.event_due["j"] == 1000, "the right row without a partner has had its last chance one second later"
+    assert epochs.run(watermark=999)["out"] == []
+    made = epochs.run(watermark=1000)
     assert [(r["n"], r["r_n"]) for r in made["out"]] == [(None, 2)]
-    assert made.event_due["j"] == 2001
-    made = epochs.run(watermark=2001)
+    assert made.event_due["j"] == 2000
+    made = epochs.run(watermark=2000)
     assert [(r["n"], r["r_n"]) for r in made["out"]] == [(1, None)]
     assert made.event_due["j"] == NEVER
     made = epochs.run(watermark=8000)
@@ -112,3 +115,36 @@ def test_a_row_that_comes_when_its_last_chance_has_passed_is_given_at_once():
     assert [(r["n"], r["r_n"]) for r in made["out"]] == [(None, 1)]
     made = epochs.run([row("l", "y", 3, 9500)])
     assert [(r["n"], r["r_n"]) for r in made["out"]] == [(3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "build"),
+    [
+        (streams, "_first_unmatched", lambda left, right: left.join(right, within=(0, 1), how="left", prefix="r_")),
+        (temporal, "_first_waiting", lambda left, right: left.temporal_join(right, how="left", prefix="r_")),
+    ],
+    ids=["interval", "temporal"],
+)
+def test_segments_that_are_due_a_millisecond_too_late_are_opened_in_time(module, name, build, monkeypatch):
+    """Earlier versions gave rows up one millisecond behind their last chance, and stored that instant."""
+    first = getattr(module, name)
+    epochs = Epochs(job_of(build), parallelism=2)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(module, name, lambda segment, **options: first(segment, **options) + 1)
+        last_chance = min(epochs.run([row("l", "x", 1, 1000)]).event_due.values()) - 1
+    assert epochs.run(watermark=last_chance - 1)["out"] == []
+    assert [r["n"] for r in epochs.run(watermark=last_chance)["out"]] == [1]
+    epochs.run(watermark=9000)
+    assert epochs.is_empty
+
+
+def test_a_late_version_is_kept_no_longer_than_another_one():
+    epochs = Epochs(job_of(lambda left, right: left.temporal_join(right, prefix="r_", id="j")))
+    for number in range(40):
+        rows = [row("r", "x", number, number * 1000), row("r", "x", -1, number * 1000 - 600)]
+        made = epochs.run([*rows, row("l", "x", number, number * 1000 + 500)], watermark=number * 1000 - 500)
+        assert made.counts["j"].late == 1
+    made = epochs.run(watermark=100_000)
+    assert [(r["n"], r["r_n"]) for r in made["out"]] == [(39, 39)]
+    kept = [name for store in epochs.stores.values() for name in store if name.startswith("j:right/")]
+    assert len(kept) <= 8

@@ -426,3 +426,23 @@ def test_spreading_keeps_order_and_loses_nothing(tasks, weights):
     assert 1 <= len(shares) <= max(1, min(tasks, len(splits)))
     if weights == [10] * 6 and tasks in {1, 2, 3}:
         assert {len(share) for share in shares} == {6 // tasks}
+
+
+def test_what_is_open_behind_a_source_that_ended_is_closed_though_no_row_comes():
+    planned = Planned({"a": Source(5, finished=True), "b": Source(3)}, union=False)
+    planned.next()
+    planned.report(seen={"t0": {"a/p": 100}}, event_due={"w0": 109})
+    plan = planned.next()
+    assert (plan.watermarks["t0"], plan.terminal) == (MAX_TIME, False)
+    planned.report(event_due={"w0": NEVER})
+    assert planned.next() is None
+    planned.sources["b"].finished = True
+    assert planned.next().terminal
+
+
+def test_the_end_of_the_last_source_is_the_terminal_epoch():
+    planned = Planned({"a": Source(5, finished=True)})
+    planned.next()
+    planned.report(seen={"t": {"a/p": 100}}, event_due={"w0": 109})
+    plan = planned.next()
+    assert (plan.terminal, plan.previous["t"], plan.watermarks["t"]) == (True, MIN_TIME, MAX_TIME)

@@ -9,11 +9,11 @@ import millstream as ms
 from millstream.errors import MillstreamError
 from millstream.graph.function import function_ref
 from millstream.graph.watermark import EventTime, WatermarkSpec
-from millstream.model.time import MIN_TIME
+from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.epoch import EpochPlan, times_for
 from millstream.runtime.messages import TaskReport
 from millstream.runtime.planner_state import PlannerState, Seen, learn
-from millstream.runtime.watermarks import Sight, TimeStep, decide, marks_of, partition_watermarks
+from millstream.runtime.watermarks import Sight, TimeStep, decide, marks_of, partition_watermarks, stood
 
 
 def step(name="t", *, sources=("a",), is_at_source=True, **options):
@@ -31,15 +31,16 @@ class Story:
     def epoch(self, now=0, *, finished=(), paused=(), stated=None, known=None, resumed=MIN_TIME, **shown):
         """Decide an epoch, then learn what it showed: `t={"a/0": newest}`, or `(newest, rows, mark)`."""
         sight = Sight(now, self.last.finished, stated or {}, known or {}, resumed)
-        marks = decide(self.steps, self.together, self.state, sight, self.last)
+        before = stood(self.steps, sight, self.last)
+        marks = decide(self.steps, self.together, self.state, sight, before)
         plan = EpochPlan(
             epoch=self.last.epoch + 1,
             now=now,
             sources=self.last.sources,
             watermarks=marks.steps,
-            previous=self.last.watermarks,
+            previous=before.steps,
             combined=marks.combined,
-            previous_combined=self.last.combined,
+            previous_combined=before.combined,
             finished=sorted({*self.last.finished, *finished}),
             paused=list(paused),
         )
@@ -256,6 +257,47 @@ def test_a_stated_watermark_and_the_end_of_a_source():
     assert story.epoch(stated={"b": 33}) == 33
     assert story.epoch(stated={"b": 20}, finished=["b"]) == 33
     assert story.epoch() == 99
+
+
+@pytest.mark.parametrize("options", [{}, {"interval": 1000}, {"watermark": WatermarkSpec(kind="none")}], ids=str)
+def test_a_source_that_has_ended_is_at_the_end_of_time(options):
+    story = Story(step("l", sources=("a",), **options), step("r", sources=("b",)), together=[("l", "r")])
+    story.epoch(l={"a/0": 100}, r={"b/0": 10})
+    story.epoch(finished=["a"], l={"a/0": 200})
+    assert story.last.watermarks["l"] < 200, "rows of it are read in this epoch"
+    assert story.epoch(r={"b/0": 50}) == {"l": MAX_TIME, "r": 9}
+    assert story.last.combined == {"l r": 9}
+    assert story.epoch() == {"l": MAX_TIME, "r": 49}
+    assert story.last.combined == {"l r": 49}
+    story.epoch(finished=["b"])
+    story.epoch()
+    assert (story.last.watermarks["r"], story.last.combined) == (MAX_TIME, {"l r": MAX_TIME})
+
+
+def test_what_has_ended_does_not_speak_for_one_that_is_idle():
+    story = Story(step("l", sources=("a",)), step("r", sources=("b",), idle_after=10), together=[("l", "r")])
+    story.epoch(finished=["a"], l={"a/0": 100}, r={"b/0": 10})
+    story.epoch(5)
+    assert story.last.combined == {"l r": 9}
+    assert story.epoch(50) == {"l": MAX_TIME, "r": 9}
+    assert story.last.combined == {"l r": 9}
+
+
+def test_event_time_behind_an_exchange_waits_for_what_the_exchange_holds():
+    story = Story(step(is_at_source=False), step("r", sources=("b",)))
+    story.epoch(finished=["a"], t={"1/0": 100})
+    assert story.epoch()["t"] == 99
+
+
+def test_a_job_that_gets_rows_again_takes_the_end_of_time_back():
+    story = Story(step("l", sources=("a",)), step("r", sources=("a",)), together=[("l", "r")])
+    story.epoch(finished=["a"], l={"a/0": 100}, r={"a/0": 100})
+    story.epoch()
+    assert (story.last.watermarks, story.last.combined) == ({"l": MAX_TIME, "r": MAX_TIME}, {"l r": MAX_TIME})
+    story.steps = (step("l", sources=("a", "b")), step("r", sources=("a",)))
+    assert story.epoch(l={"b/0": 70}) == {"l": MIN_TIME, "r": MAX_TIME}
+    assert (story.last.combined, story.last.previous) == ({"l r": MIN_TIME}, {"r": MAX_TIME})
+    assert story.epoch()["l"] == 69
 
 
 def test_who_holds_a_step_back_is_named():

@@ -54,9 +54,9 @@ class PartitionCommits:
                 self._waiting[folder] = end
 
     def mark(self, watermark: int) -> None:
-        """Mark what the watermark has left behind by the delay; a repetition changes nothing."""
+        """Mark what is complete, and has been for the delay; a repetition changes nothing."""
         for folder, end in sorted(self._waiting.items()):
-            if end + self._delay <= watermark:
+            if end - 1 + self._delay <= watermark:
                 if not (self._root / folder / MARK).exists():
                     LocalStore(self._root / folder).create(MARK, b"")
                 del self._waiting[folder]

@@ -62,20 +62,22 @@ class Side:
         self.segments = Segments(turn.store, side_uid(node, number), self.columns, state_bytes=turn.state_bytes)
 
     def came(
-        self, tables: list[pa.Table], late: Callable[[Times], Flags], phase: int
+        self, tables: list[pa.Table], late: Callable[[Times], Flags], phase: int, *, keeps_late: bool = False
     ) -> tuple[pa.RecordBatch, Times] | None:
-        """The rows of a phase and their event times; late ones are set aside."""
+        """The rows of a phase and their event times; late ones are shown as such, and kept where they still count."""
         if not tables:
             return None
         batch = from_table(pa.concat_tables(tables, promote_options="default"))
         counts = self._turn.hands.count(self._node.id)
         counts.rows_in += batch.num_rows
         times = self._times(batch)
-        if self._needs_time and (is_late := late(times)).any():
+        is_late = late(times) if self._needs_time else np.zeros(len(times), np.bool_)
+        if is_late.any():
             self._turn.emit(_LATE[self.number], batch.filter(pa.array(is_late)), phase)
             counts.late += int(is_late.sum())
-            batch, times = batch.filter(pa.array(~is_late)), times[~is_late]
-        counts.passed += batch.num_rows
+            if not keeps_late:
+                batch, times = batch.filter(pa.array(~is_late)), times[~is_late]
+        counts.passed += int((~is_late).sum())
         rows = pa.RecordBatch.from_arrays(batch.rows.columns, schema=self.columns)
         return (rows, times) if batch.num_rows else None
 

@@ -47,7 +47,8 @@ class _Epoch:
         self._take((turn.after, turn.other_after), times.watermark, AFTER)
         # Where a bound lies on the other side of zero, a row may come when its last chance has passed.
         self._give_up(times.watermark, AFTER)
-        clock = times.watermark if self._operation.is_bounded else times.now
+        # A partner at the last chance itself is late once the watermark is there.
+        clock = times.watermark + 1 if self._operation.is_bounded else times.now
         dues = [
             side.segments.flush(clock, attention=functools.partial(_first_unmatched, stays=self._stays[side.number]))
             for side in self._sides
@@ -65,7 +66,7 @@ class _Epoch:
             self._sides[0].segments.add(left)
 
     def _arrived(self, side: Side, tables: list[pa.Table], watermark: int, phase: int) -> Segment | None:
-        came = side.came(tables, lambda times: times < watermark, phase)
+        came = side.came(tables, lambda times: times <= watermark, phase)
         if came is None:
             return None
         rows, times = came
@@ -121,8 +122,9 @@ class _Epoch:
         for side in self._sides:
             if not self._stays[side.number]:
                 continue
-            for segment in side.segments.due(watermark):
-                places = np.flatnonzero(~segment.matched & (segment.ends < watermark))
+            # Segments that an earlier version wrote say a millisecond more than the last chance of their rows.
+            for segment in side.segments.due(watermark + 1):
+                places = np.flatnonzero(~segment.matched & (segment.ends <= watermark))
                 if len(places):
                     times = np.maximum(segment.times[places], segment.ends[places])
                     self._out.alone(segment.take(places), side.number, times, phase)
@@ -132,4 +134,4 @@ class _Epoch:
 def _first_unmatched(segment: Segment, *, stays: bool) -> int:
     """When the first row without a partner has had its last chance."""
     open_ends = segment.ends[~segment.matched] if stays else segment.ends[:0]
-    return int(open_ends.min()) + 1 if len(open_ends) else NEVER
+    return int(open_ends.min()) if len(open_ends) else NEVER

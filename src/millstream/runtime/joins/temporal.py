@@ -22,9 +22,10 @@ _NONE = -1
 
 
 class TemporalJoinOperator:
-    """Left rows wait until the watermark has passed them, because a version may come late; then they meet theirs.
+    """Left rows wait until the watermark has reached them, because a version may come late; then they meet theirs.
 
-    A version is valid from its event time until that of the next one of its key. Those that no row to come can ask for are
+    A version is valid from its event time until that of the next one of its key. One that comes late is shown as such, since
+    rows have met an older one instead of it, and is valid for the rows to come. Those that no row to come can ask for are
     forgotten when segments are merged.
     """
 
@@ -55,12 +56,12 @@ class _Epoch:
         self._take(turn.after, turn.other_after, times.watermark, AFTER)
         kept = functools.partial(_current, watermark=times.watermark, keys=self._keys[1])
         self._right.segments.flush(times.watermark, attention=lambda _: NEVER, kept=kept)
-        due = self._left.segments.flush(times.watermark, attention=_first_waiting)
+        due = self._left.segments.flush(times.watermark + 1, attention=_first_waiting)
         return Due(event=due.event)
 
     def _take(self, left: list[pa.Table], right: list[pa.Table], watermark: int, phase: int) -> None:
         for side, tables in ((self._left, left), (self._right, right)):
-            came = side.came(tables, lambda times: times < watermark, phase)
+            came = side.came(tables, lambda times: times <= watermark, phase, keeps_late=side is self._right)
             if came is None:
                 continue
             rows, times = came
@@ -71,10 +72,11 @@ class _Epoch:
             side.segments.add(Segment.arrived(rows, side.codes(rows), times, ends))
 
     def _resolve(self, watermark: int) -> None:
-        """Rows that happened before the watermark, in the order of time."""
+        """Rows that the watermark has reached, in the order of time."""
         waiting = []
-        for segment in self._left.segments.due(watermark):
-            places = np.flatnonzero(~segment.matched & (segment.times < watermark))
+        # Segments that an earlier version wrote say a millisecond more than the time of their first row.
+        for segment in self._left.segments.due(watermark + 1):
+            places = np.flatnonzero(~segment.matched & (segment.times <= watermark))
             if len(places):
                 segment.mark(places)
                 waiting.append((segment, places))
@@ -153,11 +155,11 @@ class _Versions:
 
 def _first_waiting(segment: Segment) -> int:
     waiting = segment.times[~segment.matched]
-    return int(waiting.min()) + 1 if len(waiting) else NEVER
+    return int(waiting.min()) if len(waiting) else NEVER
 
 
 def _current(segment: Segment, *, watermark: int, keys: tuple[str, ...]) -> Flags:
-    """Which versions a row at or behind the watermark may still ask for: not those that a later one replaced before it."""
+    """Which versions a row behind the watermark may still ask for: not those that a later one has replaced by then."""
     if len(segment) < 2:
         return np.ones(len(segment), np.bool_)
     order = np.lexsort((segment.times, segment.codes))

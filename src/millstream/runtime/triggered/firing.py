@@ -32,7 +32,9 @@ class Firing:
         """Ask triggers about what the new watermark and the clock bring, and forget windows."""
         times, scope = self._times, self._calls.scope
         scope.clock = times.now
-        for share in self._entries.due_shares(event=times.watermark, processing=-MAX_TIME):
+        # Windows without bounds are forgotten in the terminal epoch: they are not looked at anew because time has ended before.
+        is_old = times.before == times.watermark == MAX_TIME and not times.terminal
+        for share in self._entries.due_shares(event=MAX_TIME - 1 if is_old else times.watermark, processing=-MAX_TIME):
             self._advance(share)
         scope.watermark, self._is_event = times.watermark, False
         # Every open window has a time at which it is forgotten, so that the end of time finds them all.
@@ -68,7 +70,9 @@ class Firing:
             return
         self._push_timers(entry, window)
         end = end_of(window, operation)
-        if ends_by_clock(operation.window) != self._is_event and self._is_due(end) and not times.terminal:
+        # Rows without event time may still come to windows without bounds, and timers of the clock.
+        goes_by_this = operation.window.has_bounds and ends_by_clock(operation.window) != self._is_event
+        if goes_by_this and self._is_due(end) and not times.terminal:
             self._push(end, _END, entry, window)
 
     def _stand_at(self, at: int, entry: Entry, window: AnyWindow) -> None:
