@@ -9,6 +9,7 @@ from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.canonical import float_columns
 from millstream.runtime.chain import Stage, build_stages
 from millstream.runtime.connector import SinkWriter, load
 from millstream.runtime.keyed import KeyedOperator
@@ -26,6 +27,12 @@ class LevelProgram:
         self.vertices = [planned.vertex for planned in plan.at_level(level)]
         self.edges = plan.edges
         self.layouts = layouts_of(deployment)
+        self.float_keys = {
+            planned.port: float_columns(edge.keys, self.node(edge.source_step).outputs[edge.output])
+            for planned in plan.edges
+            if (edge := planned.edge).keys and planned.from_level == level
+        }
+        """By port, the keys of an edge that have more than one form of a value."""
         self.stages: dict[str, list[Stage]] = {}
         self.operators: dict[str, KeyedOperator] = {}
         for vertex in self.vertices:

@@ -1,0 +1,53 @@
+"""Two streams keyed by a double and a float: rows meet, and share state, whatever form their keys came in."""
+
+from pathlib import Path
+
+from tests.golden.float_oracle import grouped, read_rows
+
+import millstream as ms
+
+FOLDER = Path(__file__).parent
+SCHEMA = "k double, f float, v double, n long, at long"
+
+
+class Both(ms.CoProcessFunction):
+    left = ms.ListState(int)
+    right = ms.ListState(int)
+
+    def process_left(self, row, ctx):
+        self.left.add(row["n"])
+        yield from ({"k": ctx.key[0], "f": ctx.key[1], "a": row["n"], "b": other} for other in self.right.get())
+
+    def process_right(self, row, ctx):
+        self.right.add(row["n"])
+        yield from ({"k": ctx.key[0], "f": ctx.key[1], "a": other, "b": row["n"]} for other in self.left.get())
+
+
+def expected():
+    left, right = (grouped(read_rows(FOLDER / side), "k", "f") for side in ("left", "right"))
+    pairs = [
+        {"k": a["k"], "f": a["f"], "a": a["n"], "b": b["n"]} for key, rows in left.items() for a in rows
+        for b in right.get(key, ())
+    ]  # fmt: skip
+    equal = [pair for pair in pairs if pair["k"] is not None]
+    return {"joined": equal, "within": [p for p in equal if abs(p["a"] - p["b"]) <= 5], "connected": pairs}
+
+
+def job():
+    job = ms.Job("float-keys-joined")
+    left, right = (
+        job.source(side, ms.files(str(FOLDER / side), format="parquet"), schema=SCHEMA).event_time("at")
+        for side in ("left", "right")
+    )
+    keyed = left.key_by("k", "f"), right.key_by("k", "f")
+    short = {"k": "k", "f": "f", "a": "n", "b": "r_n"}
+    keyed[0].join(keyed[1], prefix="r_", id="join").select(**short, id="joined-short").sink(
+        "joined", ms.collect("joined")
+    )
+    keyed[0].join(keyed[1], within=("-5s", "5s"), prefix="r_", id="interval").select(**short, id="within-short").sink(
+        "within", ms.collect("within")
+    )
+    keyed[0].connect(keyed[1]).process(Both, schema="k double, f float, a long, b long", id="both").sink(
+        "connected", ms.collect("connected")
+    )
+    return job
