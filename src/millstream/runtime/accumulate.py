@@ -91,6 +91,11 @@ class Accumulators:
         return [Part(part.name, part.merge, part.type) for part in self._parts]
 
     @property
+    def depends_on_order(self) -> bool:
+        """Whether it matters which rows came first."""
+        return any(part.merge in {"first", "last"} for part in self._parts)
+
+    @property
     def part_fields(self) -> list[pa.Field]:
         """The columns of partial results."""
         return [pa.field(part.name, part.type) for part in self._parts]

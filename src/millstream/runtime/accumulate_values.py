@@ -77,6 +77,11 @@ class ValueAccumulators:
         """The Python types of those values."""
         return [python_type(kind) for kind in self._inputs.types]
 
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether it matters which rows came first."""
+        return any(kind in {"first", "last"} for kind, _, _ in self._plan)
+
     def empty(self) -> list[Any]:
         """The state before any row."""
         return [_EMPTY[kind]() if kind in _EMPTY else None for kind, _, _ in self._plan]
