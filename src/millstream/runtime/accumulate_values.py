@@ -26,9 +26,9 @@ def _plus(held: Any, value: Any) -> Any:
 
 _ADD: dict[str, Callable[[Any, Any], Any]] = {
     "sum": _plus,
-    # As in the vectorised form, NaN counts only where there is nothing else.
+    # NaN is the largest number.
     "min": lambda held, value: value if value < held or held != held else held,  # noqa: PLR0124
-    "max": lambda held, value: value if value > held or held != held else held,  # noqa: PLR0124
+    "max": lambda held, value: value if value > held or value != value else held,  # noqa: PLR0124
     "first": lambda held, _: held,
     "last": lambda _, value: value,
 }

@@ -28,6 +28,11 @@ def best(rows):
     return sorted(rows, key=lambda row: (place_of(row["v"]), -row["n"]), reverse=True)[:3]
 
 
+def bounds(rows):
+    values = sorted((row["v"] for row in rows if row["v"] is not None), key=place_of)
+    return {"k": rows[0]["k"], "least": values[0] if values else None, "most": values[-1] if values else None}
+
+
 def running(groups):
     for rows in groups.values():
         total = 0
@@ -40,6 +45,15 @@ def windows(groups, size):
     for rows in groups.values():
         for start in sorted({row["at"] // size * size for row in rows}):
             yield start, [row for row in rows if row["at"] // size * size == start]
+
+
+def sliding(groups):
+    """Windows of ten seconds that begin every two."""
+    for rows in groups.values():
+        for start in range(-8000, rows[-1]["at"] + 1, 2000):
+            found = [row for row in rows if start <= row["at"] < start + 10_000]
+            if found:
+                yield found
 
 
 def sessions(groups, gap):
@@ -75,6 +89,8 @@ def expected():
         "listed": [
             {"k": r[0]["k"], "start": start, "numbers": [row["n"] for row in r]} for start, r in windows(groups, 10_000)
         ],
+        "bounds": [bounds(r) for r in groups.values()],
+        "sliding": [bounds(r) for r in sliding(groups)],
         "sessions": [{"k": r[0]["k"], "n": len(r)} for r in sessions(groups, 3000)],
         "pairs": [{"k": a["k"], "a": a["n"], "b": b["n"]} for r in groups.values() for a, b in itertools.pairwise(r)],
     }  # fmt: skip
@@ -84,6 +100,11 @@ def job():
     job = ms.Job("float-keys")
     rows = job.source("in", ms.files(str(FOLDER), format="parquet"), schema=SCHEMA).event_time("at")
     keyed = rows.key_by("k")
+    # Which of both zeros a bound is, is not said: adding zero makes it one.
+    parts, short = (
+        {"least": ms.min("v"), "most": ms.max("v")},
+        {"k": "k", "least": "least + 0.0D", "most": "most + 0.0D"},
+    )
     made = {
         "totals": keyed.aggregate(n=ms.count(), total=ms.sum("n"), id="totals-of"),
         "running": keyed.aggregate(n=ms.count(), total=ms.sum("n"), emit="row", id="running-of"),
@@ -99,6 +120,10 @@ def job():
         "windows": keyed.window(ms.tumbling("10s")).aggregate(n=ms.count(), id="windows-of").select("k", "n", id="w"),
         "listed": keyed.window(ms.tumbling("10s")).process(
             listed, schema="k double, start long, numbers array<long>", id="listed-of"
+        ),
+        "bounds": keyed.aggregate(**parts, emit="end", id="bounds-of").select(**short, id="bounds-short"),
+        "sliding": keyed.window(ms.sliding("10s", "2s")).aggregate(**parts, id="sliding-of").select(
+            **short, id="sliding-short"
         ),
         "sessions": keyed.window(ms.session("3s")).aggregate(n=ms.count(), id="sessions-of").select("k", "n", id="s"),
         "pairs": keyed.pattern(ms.pattern.begin("a").next("b")).measures(a="a.n", b="b.n", id="pairs-of"),
