@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.compat.float_keys import jobs
 
+from millstream.checkpoint import failpoint
 from millstream.connectors.collect.sink import clear, collected
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, MillstreamError
 from millstream.graph.step import Sink
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
@@ -71,6 +72,20 @@ def check(found, expected):
 def test_what_was_stored_is_of_one_key(stored, name, form):
     build, output = JOBS[name]
     check(resumed(build(), stored("local", name), form), output(READ))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("place", ["staged", "durable"])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_first_epoch_that_fails_runs_again(stored, name, place, form, monkeypatch):
+    build, output = JOBS[name]
+    folder = stored("local", name)
+    failpoint.reset()
+    monkeypatch.setenv(failpoint.VARIABLE, f"{place}:1:raise")
+    with pytest.raises(MillstreamError, match="TEST-FAILPOINT"):
+        resumed(build(), folder, form)
+    monkeypatch.delenv(failpoint.VARIABLE)
+    check(resumed(build(), folder, form), output(READ))
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -3,12 +3,14 @@
 import itertools
 from pathlib import Path
 
-from tests.golden.float_oracle import grouped, place_of, read_rows
+from tests.golden.float_oracle import grouped, name_of, place_of, read_rows
 
 import millstream as ms
 
 FOLDER = Path(__file__).parent / "in"
 LAST_BY = {"totals": ["k"], "last": ["k"], "best": ["k", "rank_number"], "sql": ["k"]}
+NAMES = {0.0: "zero", "nan": "none", 1.5: "more"}
+TABLE = [{"key": -0.0, "name": "zero"}, {"key": float("nan"), "name": "none"}, {"key": 1.5, "name": "more"}]
 SCHEMA = "k double, f float, v double, n long, at long"
 
 
@@ -89,6 +91,9 @@ def expected():
         "listed": [
             {"k": r[0]["k"], "start": start, "numbers": [row["n"] for row in r]} for start, r in windows(groups, 10_000)
         ],
+        "looked": [
+            {"n": row["n"], "name": NAMES[name_of(row["k"])[0]]} for row in read_rows(FOLDER) if row["k"] is not None
+        ],
         "bounds": [bounds(r) for r in groups.values()],
         "sliding": [bounds(r) for r in sliding(groups)],
         "sessions": [{"k": r[0]["k"], "n": len(r)} for r in sessions(groups, 3000)],
@@ -121,6 +126,7 @@ def job():
         "listed": keyed.window(ms.tumbling("10s")).process(
             listed, schema="k double, start long, numbers array<long>", id="listed-of"
         ),
+        "looked": rows.lookup(TABLE, on={"k": "key"}, id="looked-of").select("n", "name", id="looked-short"),
         "bounds": keyed.aggregate(**parts, emit="end", id="bounds-of").select(**short, id="bounds-short"),
         "sliding": keyed.window(ms.sliding("10s", "2s")).aggregate(**parts, id="sliding-of").select(
             **short, id="sliding-short"
