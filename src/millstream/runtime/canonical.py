@@ -44,5 +44,15 @@ def with_canonical(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch
     return rows
 
 
+def are_canonical(rows: pa.RecordBatch, names: Sequence[str]) -> bool:
+    """Whether these columns have their one form already, bit for bit."""
+    return not any(_differ(rows.column(name)) for name in names)
+
+
+def _differ(values: pa.Array) -> bool:
+    kind = pa.int32() if pa.types.is_float32(values.type) else pa.int64()
+    return bool(pc.any(pc.not_equal(values.view(kind), canonical(values).view(kind))).as_py())
+
+
 def _type(schema: Schema | pa.Schema, name: str) -> pa.DataType:
     return schema.field(name).type if isinstance(schema, pa.Schema) else schema[name].type

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from millstream.errors import CheckpointRefused
 from millstream.model.schema import Schema
-from millstream.runtime.canonical import canonical_value, float_columns, with_canonical
+from millstream.runtime.canonical import are_canonical, canonical_value, float_columns, with_canonical
 from millstream.runtime.pages import Due, EntryPage, PageId, StepPages
 
 MergeSlots = Callable[[list[Any], list[Any]], list[Any]]
@@ -33,9 +33,7 @@ def rekey_entries(
 ) -> None:
     """Bring the keys of entries into their one form; `merge` where two entries of a key can be made one."""
     for place, _ in _pages_to_do(pages, float_columns(keys.names, keys)):
-        content = pages.read(place)
-        assert content is not None, f"the directory of {pages.step!r} lists page {place}"
-        page = _PAGE.decode(content)
+        page = _PAGE.decode(_content(pages, place))
         forms: dict[bytes, list[bytes]] = {}
         for key in page.entries:
             forms.setdefault(canonical_key(key), []).append(key)
@@ -76,23 +74,20 @@ def rekey_columns(
     pages: StepPages, schema: pa.Schema, keys: tuple[str, ...], merge: MergeRows, *, is_merged: bool
 ) -> None:
     """Bring the keys of partial results into their one form; without `is_merged` no two of them may become one."""
-    floats = float_columns(keys, schema)
-    for place, due in _pages_to_do(pages, floats):
-        rows = _rows(pages, place, schema)
-        moved = pa.Table.from_batches([with_canonical(rows, floats)])
-        merged = merge(moved)
+    for place, due, rows in _rows_to_do(pages, schema, keys):
+        merged = merge(pa.Table.from_batches([with_canonical(rows, float_columns(keys, schema))]))
         if merged.num_rows < rows.num_rows and not is_merged:
             raise several_forms(pages.step, _forms_of(rows, keys))
         _write(pages, place, merged.select(schema.names).cast(schema).combine_chunks().to_batches()[0], due)
 
 
 def rekey_rows(pages: StepPages, schema: pa.Schema, keys: tuple[str, ...]) -> bool:
-    """Bring the keys of rows that are kept one by one into their one form; says whether there was anything to look at."""
-    floats, has_any = float_columns(keys, schema), False
-    for place, due in _pages_to_do(pages, floats):
-        _write(pages, place, with_canonical(_rows(pages, place, schema), floats), due)
-        has_any = True
-    return has_any
+    """Bring the keys of rows that are kept one by one into their one form; says whether any had another."""
+    is_changed = False
+    for place, due, rows in _rows_to_do(pages, schema, keys):
+        _write(pages, place, with_canonical(rows, float_columns(keys, schema)), due)
+        is_changed = True
+    return is_changed
 
 
 def several_forms(step: str, keys: Iterable[Iterable[Any]]) -> CheckpointRefused:
@@ -120,10 +115,21 @@ def canonical_key(key: bytes) -> bytes:
     return _ENCODER.encode(list(map(canonical_value, _ANY.decode(key))))
 
 
-def _rows(pages: StepPages, place: PageId, schema: pa.Schema) -> pa.RecordBatch:
+def _rows_to_do(
+    pages: StepPages, schema: pa.Schema, keys: tuple[str, ...]
+) -> Iterator[tuple[PageId, Due, pa.RecordBatch]]:
+    """Pages of rows of which some have a key in another form."""
+    floats = float_columns(keys, schema)
+    for place, due in _pages_to_do(pages, floats):
+        rows = pa.ipc.read_record_batch(pa.py_buffer(_content(pages, place)), schema)
+        if not are_canonical(rows, floats):
+            yield place, due, rows
+
+
+def _content(pages: StepPages, place: PageId) -> bytes:
     content = pages.read(place)
     assert content is not None, f"the directory of {pages.step!r} lists page {place}"
-    return pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+    return content
 
 
 def _write(pages: StepPages, place: PageId, rows: pa.RecordBatch, due: Due) -> None:
