@@ -32,8 +32,12 @@ def write_rows(folder: Path, count: int, *, seed: int) -> None:
 
 def read_rows(folder: Path) -> list[dict]:
     """The rows with every float in its one form."""
-    rows = pa.parquet.read_table(folder / "rows.parquet").to_pylist()
-    return [{name: plain(value) for name, value in row.items()} for row in rows]
+    return [{name: plain(value) for name, value in row.items()} for row in rows_as_they_came(folder)]
+
+
+def rows_as_they_came(folder: Path) -> list[dict]:
+    """The rows of a file."""
+    return pa.parquet.read_table(folder / "rows.parquet").to_pylist()
 
 
 def plain(value):
@@ -43,7 +47,7 @@ def plain(value):
 
 def name_of(*values):
     """Values that one can find in a dict: NaN does not equal itself."""
-    return tuple("nan" if isinstance(value, float) and math.isnan(value) else value for value in values)
+    return tuple("nan" if isinstance(value, float) and math.isnan(value) else plain(value) for value in values)
 
 
 def grouped(rows, *keys):

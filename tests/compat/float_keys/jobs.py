@@ -96,12 +96,17 @@ def merged_output(read):
         "last": [{"k": k, "n": found[-1]["n"]} for k, found in groups],
         "first": [],
         "pairs": [
-            {"k": k, "r_k": k, "n": a["n"], "r_n": b["n"]}
+            {"k": came(k, a), "r_k": came(k, b), "n": a["n"], "r_n": b["n"]}
             for k, found in groups
             for a, b in itertools.combinations(found, 2)
             if b["n"] >= read
         ],
     }
+
+
+def came(key, row):
+    """The key of a row as it came, which is what a join gives."""
+    return -key if row["form"] == 1 else key
 
 
 def parts_of(rows):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.golden.float_oracle import grouped, read_rows
+from tests.golden.float_oracle import grouped, plain, rows_as_they_came
 
 import millstream as ms
 
@@ -24,13 +24,15 @@ class Both(ms.CoProcessFunction):
 
 
 def expected():
-    left, right = (grouped(read_rows(FOLDER / side), "k", "f") for side in ("left", "right"))
-    pairs = [
-        {"k": a["k"], "f": a["f"], "a": a["n"], "b": b["n"]} for key, rows in left.items() for a in rows
-        for b in right.get(key, ())
-    ]  # fmt: skip
-    equal = [pair for pair in pairs if pair["k"] is not None]
-    return {"joined": equal, "within": [p for p in equal if abs(p["a"] - p["b"]) <= 5], "connected": pairs}
+    left, right = (grouped(rows_as_they_came(FOLDER / side), "k", "f") for side in ("left", "right"))
+    pairs = [(a, b) for key, rows in left.items() for a in rows for b in right.get(key, ())]
+    # A join gives both rows as they came, and null has no partner; state is kept under the one form.
+    equal = [{"k": a["k"], "f": b["f"], "a": a["n"], "b": b["n"]} for a, b in pairs if a["k"] is not None]
+    return {
+        "joined": equal,
+        "within": [pair for pair in equal if abs(pair["a"] - pair["b"]) <= 5],
+        "connected": [{"k": plain(a["k"]), "f": plain(a["f"]), "a": a["n"], "b": b["n"]} for a, b in pairs],
+    }
 
 
 def job():
@@ -40,7 +42,7 @@ def job():
         for side in ("left", "right")
     )
     keyed = left.key_by("k", "f"), right.key_by("k", "f")
-    short = {"k": "k", "f": "f", "a": "n", "b": "r_n"}
+    short = {"k": "k", "f": "r_f", "a": "n", "b": "r_n"}
     keyed[0].join(keyed[1], prefix="r_", id="join").select(**short, id="joined-short").sink(
         "joined", ms.collect("joined")
     )

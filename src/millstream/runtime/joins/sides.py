@@ -59,9 +59,7 @@ class Side:
         self._node, self.number, self._turn = node, number, turn
         self._keys, self.columns = node.inputs[number].keys, side_columns(node, number)
         self._key_groups, self._needs_time = key_groups, needs_time
-        self.segments = Segments(
-            turn.store, side_uid(node, number), self.columns, keys=self._keys, state_bytes=turn.state_bytes
-        )
+        self.segments = Segments(turn.store, side_uid(node, number), self.columns, state_bytes=turn.state_bytes)
 
     def came(
         self, tables: list[pa.Table], late: Callable[[Times], Flags], phase: int
