@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from millstream.model.schema import HIDDEN, Field
 from millstream.runtime.aggregate_inputs import AggregateInputs
 from millstream.runtime.batch import TIME
 from millstream.runtime.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
-from millstream.runtime.pairwise import LONGEST, Part, largest
+from millstream.runtime.pairwise import LONGEST, Part, largest, may_have_nan
 
-INPUT, _PART, _ROW = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row"
+INPUT, _PART, _ROW, _NAN = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row", "_is_nan"
 
 
 class _Part(NamedTuple):
@@ -91,6 +92,11 @@ class Accumulators:
         return [Part(part.name, part.merge, part.type) for part in self._parts]
 
     @property
+    def depends_on_order(self) -> bool:
+        """Whether it matters which rows came first."""
+        return any(part.merge in {"first", "last"} for part in self._parts)
+
+    @property
     def part_fields(self) -> list[pa.Field]:
         """The columns of partial results."""
         return [pa.field(part.name, part.type) for part in self._parts]
@@ -141,11 +147,17 @@ class Accumulators:
 
     def _grouped(self, table: pa.Table, by: list[str], wanted: list[Any]) -> tuple[pa.Table, Numbers]:
         """Arrow's aggregates, and where distinct values need it the number of each row's group."""
+        nans = [name for name, how in wanted if how == "max" and may_have_nan(table.column(name))]
+        for name in nans:
+            table = table.append_column(
+                name + _NAN, pc.fill_null(pc.is_nan(table.column(name)), pa.scalar(value=False))
+            )
+        wanted = [*wanted, *((name + _NAN, "any") for name in nans)]
         if not self._distinct:
-            return table.group_by(by, use_threads=False).aggregate(wanted), np.empty(0, np.int64)
+            return _with_nans(table.group_by(by, use_threads=False).aggregate(wanted), nans), np.empty(0, np.int64)
         table = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
         made = table.group_by(by, use_threads=False).aggregate([*wanted, (_ROW, "list")])
-        return made, group_numbers(made.column(f"{_ROW}_list").combine_chunks())
+        return _with_nans(made, nans), group_numbers(made.column(f"{_ROW}_list").combine_chunks())
 
     def _typed(self, made: pa.Table, by: list[str], columns: list[pa.ChunkedArray]) -> pa.Table:
         try:
@@ -164,6 +176,16 @@ class Accumulators:
             ]
         except pa.ArrowInvalid as problem:
             raise overflow(self._step, str(problem)) from problem
+
+
+def _with_nans(made: pa.Table, names: list[str]) -> pa.Table:
+    """NaN is the largest number, as in Spark; Arrow passes it over."""
+    for name in names:
+        place = made.schema.get_field_index(f"{name}_max")
+        found = made.column(place)
+        found = pc.if_else(made.column(f"{name}{_NAN}_any"), pa.scalar(math.nan, found.type), found)
+        made = made.set_column(place, f"{name}_max", found)
+    return made
 
 
 def overflow(step: str, found: str) -> StepFailed:

@@ -26,9 +26,9 @@ def _plus(held: Any, value: Any) -> Any:
 
 _ADD: dict[str, Callable[[Any, Any], Any]] = {
     "sum": _plus,
-    # As in the vectorised form, NaN counts only where there is nothing else.
+    # NaN is the largest number.
     "min": lambda held, value: value if value < held or held != held else held,  # noqa: PLR0124
-    "max": lambda held, value: value if value > held or held != held else held,  # noqa: PLR0124
+    "max": lambda held, value: value if value > held or value != value else held,  # noqa: PLR0124
     "first": lambda held, _: held,
     "last": lambda _, value: value,
 }
@@ -76,6 +76,11 @@ class ValueAccumulators:
     def input_types(self) -> list[Any]:
         """The Python types of those values."""
         return [python_type(kind) for kind in self._inputs.types]
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether it matters which rows came first."""
+        return any(kind in {"first", "last"} for kind, _, _ in self._plan)
 
     def empty(self) -> list[Any]:
         """The state before any row."""

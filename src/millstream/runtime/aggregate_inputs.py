@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -66,11 +64,3 @@ def _column(known: dict[_Term, pa.Array], value: _Term | None, where: _Term | No
         return known[value].cast(kind, safe=False)
     counted = pa.scalar(value=True) if value is None else known[value]
     return pc.if_else(known[where], counted, pa.scalar(None, counted.type)).cast(kind, safe=False)
-
-
-def comparable(values: pa.Array) -> pa.Array:
-    """Values of which equal ones have equal bits: one zero and one NaN, as Spark has it."""
-    if not pa.types.is_floating(values.type):
-        return values
-    values = pc.add(values, pa.scalar(0.0, values.type))
-    return pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)

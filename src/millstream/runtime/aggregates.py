@@ -50,7 +50,14 @@ class AggregateOperator:
 
     def run(self, turn: Turn) -> Due:
         """Merge what came with what is stored, emit, store."""
-        pages = self._paging.columns(turn, self._node, self._stored)
+        accumulators, keys = self._accumulators, list(self._node.keys)
+        pages = self._paging.columns(
+            turn,
+            self._node,
+            self._stored,
+            lambda rows: accumulators.merge(rows, keys),
+            is_merged=not accumulators.depends_on_order,
+        )
         is_end = self._operation.emit == "end" and turn.times.terminal
         due = Due()
         for share in shares_of(turn, pages, pages.everything() if is_end else set()):

@@ -41,7 +41,10 @@ class ClockWindowOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the clock has passed, rows after it."""
-        pages = self._paging.columns(turn, self._node, self._stored, by_clock=True)
+        is_merged = not self._accumulators.depends_on_order
+        pages = self._paging.columns(
+            turn, self._node, self._stored, self._sums.once, is_merged=is_merged, by_clock=True
+        )
         # Whatever has fired ended before the first page is due: a page that was due by then was looked at.
         first_end = min(pages.first_due, turn.times.now + 1)
         due = Due()

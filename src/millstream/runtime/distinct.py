@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.runtime.aggregate_inputs import comparable
+from millstream.runtime.canonical import canonical
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ def _coded(values: pa.Array) -> _Codes:
         if high - low < _CLOSE * len(values) + 1024 and abs(low) < _WIDEST:
             numbers = np.asarray(pc.fill_null(values, low)).astype(np.int64)
             return _Codes(numbers - low, high - low + 1, lambda codes: pa.array(codes + low).cast(values.type))
-    encoded = pc.dictionary_encode(comparable(values))
+    encoded = pc.dictionary_encode(canonical(values))
     known = encoded.dictionary
     places = np.asarray(pc.fill_null(encoded.indices, 0)).astype(np.int64)
     return _Codes(places, max(1, len(known)), lambda codes: known.take(pa.array(codes)))

@@ -23,6 +23,7 @@ from millstream.runtime.entry_pages import decoded_size, division_of, length, pa
 from millstream.runtime.keygroups import Hashes, key_group, page_of, stable_hash
 from millstream.runtime.pages import NEVER, STATE_BYTES, Due, EntryPage, PageId, StepPages
 from millstream.runtime.python_types import row_type, tuple_of
+from millstream.runtime.stored_keys import MergeSlots, rekey_entries
 
 Key = tuple[Any, ...]
 Numbers = npt.NDArray[np.int64]
@@ -69,6 +70,7 @@ class Entries:
         page_bytes: int,
         state_bytes: int = STATE_BYTES,
         is_trusted: bool = False,
+        merge: MergeSlots | None = None,
     ) -> None:
         self._is_trusted = is_trusted  # content that no user code made has its declared type
         self._pages, self._keys, self._groups, self._limit = pages, keys, key_groups, page_bytes
@@ -76,6 +78,7 @@ class Entries:
         self._width = len(slots)
         stored = tuple_of(*(slot | None for slot in slots), list[int], list[int], int)
         self._entry_decoder = msgspec.msgpack.Decoder(stored)
+        rekey_entries(pages, keys, self._entry_decoder, merge)
         self._key_decoder = msgspec.msgpack.Decoder(row_type(keys))
         self._page_decoder = msgspec.msgpack.Decoder(EntryPage)
         self._encoder = msgspec.msgpack.Encoder()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.runtime.batch import Batch, from_table
+from millstream.runtime.canonical import with_canonical
 from millstream.runtime.codecs import batch_to_ipc, table_from_ipc
 from millstream.runtime.keygroups import key_group, owner, stable_hash, stable_order
 
@@ -121,6 +122,21 @@ class RowSender:
     def _pack(self, batch: Batch, phase: int) -> None:
         for slot, part in split_by(batch, self._choose(batch), self._target.parallelism):
             self._outbox.add(slot, self._target.level, self._target.port, phase, batch_to_ipc(part.with_time_column()))
+
+
+class CanonicalSender:
+    """Brings floating-point keys into their one form before anything is combined, ranked or packed by them."""
+
+    def __init__(self, sender: Sender, names: tuple[str, ...]) -> None:
+        self._sender, self._names = sender, names
+
+    def send(self, batch: Batch, phase: int) -> None:
+        """Accept rows."""
+        self._sender.send(Batch(with_canonical(batch.rows, self._names), batch.times), phase)
+
+    def close(self) -> None:
+        """Put everything still held into the outbox."""
+        self._sender.close()
 
 
 class BroadcastSender(RowSender):

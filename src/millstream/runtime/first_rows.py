@@ -46,7 +46,9 @@ class FirstRowOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows of both phases, in their order."""
-        seen = Segments(turn.store, seen_uid(self._node), self._columns, state_bytes=turn.state_bytes)
+        seen = Segments(
+            turn.store, seen_uid(self._node), self._columns, keys=self._node.keys, state_bytes=turn.state_bytes
+        )
         for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
             if tables:
                 self._take(from_table(pa.concat_tables(tables, promote_options="default")), seen, turn, phase)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.errors import InvalidSchema
+from millstream.runtime.canonical import canonical
 
 Hashes = npt.NDArray[np.uint64]
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -92,10 +93,8 @@ def _integers(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _double_bits(column: pa.Array) -> Hashes:
-    values = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-    values[values == 0.0] = 0.0
-    values[np.isnan(values)] = np.nan
-    bits: Hashes = values.view(np.uint64)
+    values = canonical(column.cast(pa.float64()).fill_null(0.0))
+    bits: Hashes = values.to_numpy(zero_copy_only=False).view(np.uint64)
     return bits
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from millstream.graph.rank import Deduplicate, Order, order_of
 from millstream.graph.stored_type import schema_text
 from millstream.graph.window import duration_text
 from millstream.runtime.state_layout import SlotLayout, StateLayout
@@ -28,13 +29,26 @@ def layout_changes(old: StateLayout, new: StateLayout, migrations: Collection[st
         if (was := getattr(old, name)) != (now := getattr(new, name))
     ]
     if old.operation == new.operation:
-        changes += _setting_changes(old.settings, new.settings)
+        changes += [] if _keep_alike(old, new) else _setting_changes(old.settings, new.settings)
     if not changes and old.form == "columns":
         changes += _column_changes(old, new)
     if old.operation == new.operation and old.form == new.form == "entries":
         # An operator of ours keeps what its settings say; a changed type would only repeat that.
         changes += [] if changes and old.settings != new.settings else _slots(old, new, migrations)
     return changes
+
+
+def _keep_alike(old: StateLayout, new: StateLayout) -> bool:
+    """Whether the last row in an order is kept where it was the first in the opposite one: they differ in equal rows alone."""
+    if old.operation != Deduplicate.kind or None in (old.settings.get("by"), new.settings.get("by")):
+        return False
+    return _kept_first(old.settings) == _kept_first(new.settings)
+
+
+def _kept_first(settings: dict[str, Any]) -> Order:
+    """The order whose first row is kept."""
+    is_last = settings["keeps"] == "last"
+    return tuple((name, is_down != is_last) for name, is_down in order_of(settings["by"]))
 
 
 def _change(field: str, old: str, new: str, verdict: Verdict, *, is_rewritten: bool = False) -> Change:

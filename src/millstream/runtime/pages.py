@@ -91,6 +91,8 @@ class Group(msgspec.Struct, array_like=True):
 class _Directory(msgspec.Struct, array_like=True):
     format: int
     groups: dict[int, Group]
+    has_canonical_keys: bool = False
+    """Whether floating-point keys are stored in their one form; steps without such keys do not write it."""
 
 
 class StepPages:
@@ -99,12 +101,12 @@ class StepPages:
     def __init__(self, store: PageStore, step: str) -> None:
         self._store, self.step = store, step
         stored = store.get(f"{step}/directory")
-        self._groups = self._read_directory(stored)
+        self._groups, self.has_canonical_keys = self._read_directory(stored)
         self._is_changed = False
 
-    def _read_directory(self, stored: bytes | None) -> dict[int, Group]:
+    def _read_directory(self, stored: bytes | None) -> tuple[dict[int, Group], bool]:
         if stored is None:
-            return {}
+            return {}, False
         directory = msgspec.msgpack.decode(stored, type=_Directory)
         if directory.format != FORMAT:
             msg = "state was written in another format"
@@ -116,7 +118,7 @@ class StepPages:
                 known=FORMAT,
                 hint="use the version that wrote it",
             )
-        return directory.groups
+        return directory.groups, directory.has_canonical_keys
 
     def division(self, group: int) -> int:
         """Into how many pages a key group is divided."""
@@ -184,6 +186,12 @@ class StepPages:
         """Remove every page."""
         for page, _ in list(self):
             self.write(page, None, Due())
+        self.has_canonical_keys = False
+
+    def mark_canonical(self) -> None:
+        """Say that all keys are stored in their one form, from now on."""
+        self.has_canonical_keys = True
+        self._is_changed = self._is_changed or bool(self._groups)
 
     def flush(self) -> Due:
         """Write the directory if it changed; returns when the first page is due."""
@@ -201,7 +209,8 @@ class StepPages:
     def _write_directory(self) -> None:
         name = f"{self.step}/directory"
         if self._groups:
-            self._store.put(name, msgspec.msgpack.encode(_Directory(FORMAT, self._groups)))
+            mark = (True,) if self.has_canonical_keys else ()
+            self._store.put(name, msgspec.msgpack.encode((FORMAT, self._groups, *mark)))
         else:
             self._store.delete(name)
 

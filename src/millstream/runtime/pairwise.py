@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -30,7 +31,12 @@ def _min(earlier: pa.Array, later: pa.Array) -> pa.Array:
 
 
 def _max(earlier: pa.Array, later: pa.Array) -> pa.Array:
-    return pc.max_element_wise(_ordered(earlier), _ordered(later)).view(earlier.type)
+    most = pc.max_element_wise(_ordered(earlier), _ordered(later)).view(earlier.type)
+    if not may_have_nan(earlier) and not may_have_nan(later):
+        return most
+    # NaN is the largest number, as in Spark; Arrow passes it over.
+    is_nan = [pc.fill_null(pc.is_nan(column), pa.scalar(value=False)) for column in (earlier, later)]
+    return pc.if_else(pc.or_(*is_nan), pa.scalar(math.nan, most.type), most)
 
 
 def _ordered(column: pa.Array) -> pa.Array:
@@ -75,6 +81,14 @@ def may_overflow(table: pa.Table, parts: Sequence[Part], values: int) -> bool:
     """Whether a sum of so many values might not fit its integers."""
     summed = [part.name for part in parts if part.merge == "sum" and pa.types.is_integer(part.type)]
     return any(largest(table.column(name)) * values > LONGEST for name in summed)
+
+
+def may_have_nan(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column may hold NaN; a sum tells in a fraction of the time that it takes to look at each value."""
+    if not pa.types.is_floating(column.type):
+        return False
+    total = pc.sum(column).as_py()
+    return total is not None and math.isnan(total)
 
 
 def largest(column: pa.ChunkedArray) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millstream.graph.job_graph import Vertex
+from millstream.graph.join import JOINS
 from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.partitioned import PlannedEdge
+from millstream.runtime.canonical import float_columns
 from millstream.runtime.chain import Stage, build_stages
 from millstream.runtime.connector import SinkWriter, load
 from millstream.runtime.keyed import KeyedOperator
@@ -28,10 +31,19 @@ class LevelProgram:
         self.vertices = [self.functions.adopted(planned.vertex) for planned in plan.at_level(level)]
         self.edges = plan.edges
         self.layouts = layouts_of(deployment)
+        self.float_keys = {edge.port: self._float_keys(edge) for edge in plan.edges if edge.from_level == level}
+        """By port, the keys of an edge that have more than one form of a value and are grouped by."""
         self.stages: dict[str, list[Stage]] = {}
         self.operators: dict[str, KeyedOperator] = {}
         for vertex in self.vertices:
             self._compile(vertex)
+
+    def _float_keys(self, planned: PlannedEdge) -> tuple[str, ...]:
+        edge = planned.edge
+        if not edge.keys or isinstance(self.node(edge.target).operation, JOINS):
+            # Joins compare keys by value and give the rows of both sides as they came, as Spark does.
+            return ()
+        return float_columns(edge.keys, self.node(edge.source_step).outputs[edge.output])
 
     def _compile(self, vertex: Vertex) -> None:
         body = [node for node in vertex.nodes if not isinstance(node.operation, (Source, Sink))]

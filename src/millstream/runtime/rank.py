@@ -20,6 +20,7 @@ from millstream.runtime.ranking import Numbers, Ranking, newest_times, times_of
 from millstream.runtime.segment import INDEX, Places, Segment, codes_of
 from millstream.runtime.segments import Segments, index_uid
 from millstream.runtime.stored import Store
+from millstream.runtime.stored_keys import several_forms
 
 _RANK = HIDDEN + "rank"
 _EMIT_ROWS = 131_072
@@ -75,7 +76,11 @@ class RankOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rank what came, emit what changed, store."""
-        kept = Segments(turn.store, ranked_uid(self._node), self._stored, state_bytes=turn.state_bytes)
+        kept = Segments(
+            turn.store, ranked_uid(self._node), self._stored, keys=self._node.keys, state_bytes=turn.state_bytes
+        )
+        if kept.is_rekeyed:
+            self._rank_anew(kept, turn)
         for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
             if tables:
                 self._take(tables, kept, turn, phase)
@@ -104,6 +109,23 @@ class RankOperator:
         self._keep(changed, kept)
         if self._operation.emit == "epoch":
             self._emit(changed, newest[stays][is_changed], turn, phase)
+
+    def _rank_anew(self, kept: Segments, turn: Turn) -> None:
+        """Keys that were stored in several forms have several first rows: what they kept is ranked together."""
+        live = [(segment, np.flatnonzero(~segment.matched)) for segment in kept.all()]
+        column = self._stored.get_field_index(_RANK)
+        firsts = [segment.codes[at[np.asarray(segment.take(at).column(column)) == 1]] for segment, at in live]
+        codes, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *firsts]), return_counts=True)
+        found = [(segment, at[np.isin(segment.codes[at], codes[counts > 1])]) for segment, at in live]
+        rows = pa.Table.from_batches([segment.take(places) for segment, places in found], self._stored)
+        if not rows.num_rows:
+            return
+        if self._operation.by is None:
+            key = tuple(rows.column(name)[0].as_py() for name in self._node.keys)
+            raise several_forms(self._node.uid, [key])
+        for segment, places in found:
+            segment.mark(places)
+        self._take([rows], kept, turn, BEFORE)
 
     @staticmethod
     def _forget(held: list[_Held], unchanged: Numbers) -> None:

@@ -15,6 +15,7 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
 from millstream.runtime.batch import TIME, Batch
+from millstream.runtime.canonical import canonical
 from millstream.runtime.exchange import AFTER, BEFORE, RowSender, joined_rows
 from millstream.runtime.keyed import key_codes
 
@@ -23,6 +24,7 @@ NEWEST = HIDDEN + "newest"
 _WORTHWHILE = 0.7
 """Sorting out is given up in a task where more than this share of the rows stays."""
 Numbers = npt.NDArray[np.int64]
+_LEAST = np.int64(-(2**63))
 
 
 class Ranked(NamedTuple):
@@ -180,8 +182,8 @@ def _numbers(values: pa.Array) -> Numbers:
     if is_whole and not values.null_count:
         whole: Numbers = values.cast(pa.int64()).to_numpy()
         return whole
-    if pa.types.is_floating(kind) and not values.null_count:
-        return _sortable(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(kind):
+        return _sortable(values)
     encoded = pc.dictionary_encode(values)
     order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     places = np.empty(len(order), np.int64)
@@ -190,8 +192,9 @@ def _numbers(values: pa.Array) -> Numbers:
     return np.where(np.asarray(values.is_null()), 0, found)
 
 
-def _sortable(values: npt.NDArray[np.float64]) -> Numbers:
-    """Doubles as whole numbers of the same order, with one zero and one NaN."""
-    plain = np.where(np.isnan(values), np.nan, values + 0.0)
-    bits: Numbers = plain.view(np.int64)
-    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+def _sortable(values: pa.Array) -> Numbers:
+    """Floats as whole numbers of the same order; null lies below all of them, and no float has its number."""
+    known = canonical(values.cast(pa.float64()).fill_null(0.0))
+    bits: Numbers = known.to_numpy(zero_copy_only=False).view(np.int64)
+    numbers = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    return np.where(np.asarray(values.is_null()), _LEAST, numbers) if values.null_count else numbers

@@ -19,6 +19,7 @@ from millstream.runtime.policy import failure
 from millstream.runtime.python_types import row_type, tuple_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, stored_types
+from millstream.runtime.stored_keys import MergeSlots
 
 
 class Fold(Protocol):
@@ -26,6 +27,8 @@ class Fold(Protocol):
 
     content: Any
     """The type of a key's content."""
+    merge: MergeSlots | None
+    """Makes the slots of two entries one, where the order in which their rows came does not matter."""
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """What the fold needs of each row."""
@@ -38,6 +41,8 @@ class Fold(Protocol):
 
 class ReduceFold:
     """`function(so_far, row)`; the first row stands for itself."""
+
+    merge: MergeSlots | None = None
 
     def __init__(self, node: StreamNode) -> None:
         assert isinstance(node.operation, Reduce)
@@ -70,6 +75,7 @@ class AggregateFold:
         fields = [node.outputs[MAIN][name] for name in self._names]
         self._values = ValueAccumulators(node.operation.aggregates, node.expressions, fields, step=node.id)
         self.content = tuple_of(*self._values.state_types)
+        self.merge: MergeSlots | None = None if self._values.depends_on_order else self._merged
 
     def inputs(self, rows: pa.RecordBatch) -> list[Any]:
         """The values to aggregate."""
@@ -81,6 +87,11 @@ class AggregateFold:
         self._values.add(state, came)
         row = dict(zip(self._keys, key, strict=True)) | dict(zip(self._names, self._values.results(state), strict=True))
         return state, row
+
+    def _merged(self, slots: list[Any], others: list[Any]) -> list[Any]:
+        state = list(slots[0])
+        self._values.merge(state, list(others[0]))
+        return [state]
 
 
 def fold_of(node: StreamNode) -> Fold:
@@ -105,7 +116,7 @@ class RunningOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
-        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots)
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, merge=self._fold.merge)
         counts = turn.hands.count(self._node.id)
         bad = turn.hands.bad_records(self._node.id, "fail")
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)

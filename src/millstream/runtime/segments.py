@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millstream.runtime.pages import STATE_BYTES, Due, PageId, PageStore, StepPages
 from millstream.runtime.segment import GROUP_SHIFT, INDEX, Flags, Found, Segment, hits, merged, without
+from millstream.runtime.stored_keys import rekey_rows
 
 _SIZE_BITS = 6
 """Bits of a segment's page number that tell its size; the others are its age."""
@@ -32,9 +33,19 @@ Attention = Callable[[Segment], int]
 class Segments:
     """The rows of one side of a join in one subtask, for the length of one epoch."""
 
-    def __init__(self, store: PageStore, uid: str, schema: pa.Schema, *, state_bytes: int = STATE_BYTES) -> None:
+    def __init__(
+        self,
+        store: PageStore,
+        uid: str,
+        schema: pa.Schema,
+        *,
+        keys: tuple[str, ...] = (),
+        state_bytes: int = STATE_BYTES,
+    ) -> None:
         self._schema, self._budget, self._held = schema, state_bytes, 0
         self._rows, self._index = StepPages(store, uid), StepPages(store, index_uid(uid))
+        self.is_rekeyed = rekey_rows(self._rows, schema, keys)
+        """Whether rows that were equal by their codes may have become rows of one key just now."""
         self._stored: dict[int, list[PageId]] = {}
         self._dues: dict[PageId, Due] = {}
         for place, due in self._index:

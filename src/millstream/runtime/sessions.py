@@ -70,7 +70,7 @@ class SessionAggregateOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, sessions the watermark closes, rows after it."""
-        pages = self._paging.columns(turn, self._node, self._stored)
+        pages = self._paging.columns(turn, self._node, self._stored, self._touching)
         due = Due()
         for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
             due = self._run_share(share, pages, turn)
@@ -86,6 +86,12 @@ class SessionAggregateOperator:
             state = state.filter(pa.array(last + self._lateness > now))
         state = self._take(state, share.after, pages, turn, now, AFTER)
         return pages.store(state, lambda table: self._next_due(table, now))
+
+    def _touching(self, known: pa.Table) -> pa.Table:
+        """Stored sessions made one where they touch."""
+        assert self._node.input_schema is not None
+        nothing = pa.RecordBatch.from_pylist([], schema=self._node.input_schema.arrow)
+        return self._merged(known, Batch(nothing, pa.array([], pa.int64()))).table
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:
         last = _column(table, _END) - 1

@@ -12,6 +12,7 @@ from millstream.runtime.columns import ColumnPages
 from millstream.runtime.entries import Entries
 from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import StepPages
+from millstream.runtime.stored_keys import MergeRows, MergeSlots, rekey_columns
 
 
 class Paging(NamedTuple):
@@ -20,8 +21,17 @@ class Paging(NamedTuple):
     key_groups: int
     page_bytes: int
 
-    def entries(self, turn: Turn, uid: str, keys: Schema, slots: list[Any], *, is_trusted: bool = False) -> Entries:
-        """State as entries per key; `is_trusted` where no user code makes their content."""
+    def entries(
+        self,
+        turn: Turn,
+        uid: str,
+        keys: Schema,
+        slots: list[Any],
+        *,
+        is_trusted: bool = False,
+        merge: MergeSlots | None = None,
+    ) -> Entries:
+        """State as entries per key; `is_trusted` where no user code makes their content, `merge` where two can be made one."""
         return Entries(
             StepPages(turn.store, uid),
             keys,
@@ -30,12 +40,27 @@ class Paging(NamedTuple):
             page_bytes=self.page_bytes,
             state_bytes=turn.state_bytes,
             is_trusted=is_trusted,
+            merge=merge,
         )
 
-    def columns(self, turn: Turn, node: StreamNode, stored: pa.Schema, *, by_clock: bool = False) -> ColumnPages:
-        """State as rows in columns, due by the watermark or by the clock."""
+    def columns(
+        self,
+        turn: Turn,
+        node: StreamNode,
+        stored: pa.Schema,
+        merge: MergeRows,
+        *,
+        is_merged: bool = True,
+        by_clock: bool = False,
+    ) -> ColumnPages:
+        """State as rows in columns, due by the watermark or by the clock.
+
+        `merge` makes rows of one key one; not `is_merged` where the order decides in which they came.
+        """
+        pages = StepPages(turn.store, node.uid)
+        rekey_columns(pages, stored, node.keys, merge, is_merged=is_merged)
         return ColumnPages(
-            StepPages(turn.store, node.uid),
+            pages,
             stored,
             node.keys,
             key_groups=self.key_groups,

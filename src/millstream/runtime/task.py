@@ -32,6 +32,7 @@ from millstream.runtime.exchange import (
     DRIVER,
     PLAN_PORT,
     BroadcastSender,
+    CanonicalSender,
     Cell,
     InputGate,
     Outbox,
@@ -107,7 +108,10 @@ class LevelTask:
             if planned.is_local:
                 route.append(self._local_route(planned.edge.target))
             else:
-                self._senders[planned.port] = sender = self._sender(planned)
+                sender = self._sender(planned)
+                if floats := self._program.float_keys.get(planned.port):
+                    sender = CanonicalSender(sender, floats)
+                self._senders[planned.port] = sender
                 route.append(sender.send)
 
     def _local_route(self, vertex_id: str) -> Callable[[Batch, int], None]:

@@ -47,6 +47,10 @@ class WindowSums:
         # A window of one bin is that bin.
         self._is_pairable = grid.span > 1 and are_pairable(self._parts)
 
+    def once(self, bins: pa.Table) -> pa.Table:
+        """Bins of which some may occur more than once."""
+        return self._accumulators.merge(bins, [*self._keys, BIN])
+
     def merged(self, known: pa.Table, came: pa.Table) -> pa.Table:
         """Bins that are known and bins that came; most rows are of the newest bins, so most bins stay as they are."""
         known_bins, reach = known.column(BIN), pc.min_max(came.column(BIN))

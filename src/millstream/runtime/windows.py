@@ -53,7 +53,8 @@ class WindowAggregateOperator:
 
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it; then forget what is past lateness."""
-        pages = self._paging.columns(turn, self._node, self._stored)
+        is_merged = not self._accumulators.depends_on_order
+        pages = self._paging.columns(turn, self._node, self._stored, self._sums.once, is_merged=is_merged)
         due = Due()
         for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
             due = self._run_share(share, pages, turn)

@@ -151,6 +151,20 @@ def test_nan_is_handled_alike(order):
 
 
 @pytest.mark.parametrize("emit", ["epoch", "row"])
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("is_cut", [False, True], ids=["at once", "row by row"])
+def test_nan_is_the_largest_number(emit, kind, is_cut):
+    """As in Spark: the largest is NaN as soon as there is one, the smallest where there is nothing else."""
+    values = {"a": [1.0, math.nan, None, 3.0], "b": [math.nan, -math.inf], "c": [math.nan, None], "d": [math.inf, 2.0]}
+    rows = [{"k": key, "v": value} for key, some in values.items() for value in some]
+    epochs, found = Epochs(job_of(kind, emit)), {}
+    for some in [[row] for row in rows] if is_cut else [rows]:
+        found |= {row["k"]: (row["min_"], row["max_"]) for row in epochs.run(some)["out"]}
+    wanted = {"a": (1.0, math.nan), "b": (-math.inf, math.nan), "c": (math.nan, math.nan), "d": (2.0, math.inf)}
+    assert repr(sorted(found.items())) == repr(sorted(wanted.items()))
+
+
+@pytest.mark.parametrize("emit", ["epoch", "row"])
 def test_an_expression_that_fails_names_the_step(emit):
     job = ms.Job("broken")
     job.source("in", ms.memory([]), schema="k string, v long").key_by("k").aggregate(

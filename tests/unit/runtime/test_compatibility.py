@@ -9,6 +9,7 @@ import pytest
 import millstream as ms
 from millstream.graph.stored_type import stored_schema
 from millstream.runtime.compatibility import JobShape, compare, obstacles_in_place, shape_of
+from millstream.runtime.layout_changes import layout_changes
 from millstream.runtime.type_changes import type_changes
 
 SCHEMA = "k string, v long, at long"
@@ -421,3 +422,30 @@ def test_a_shape_is_json():
     made = shape(**states(total=ms.ValueState(record(amount=int), version=2, migrate=upgrade)))
     assert made.migrations == {"p": ["total"]}
     assert msgspec.json.decode(msgspec.json.encode(made), type=JobShape) == made
+
+
+def kept_row(**options):
+    """The layouts of a step that keeps a row of each key."""
+    job = ms.Job("kept-row")
+    rows = job.source("in", ms.memory([]), schema="k string, v long, at long").event_time("at")
+    rows.key_by("k").deduplicate(**options, id="d").sink("out", ms.collect("out"))
+    return shape_of(job.compile().deployment)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_alike"),
+    [
+        ({"keep": "first", "by": "at desc"}, {"keep": "last", "by": "`at` asc"}, True),
+        ({"keep": "last", "by": "at"}, {"keep": "first", "by": "at desc"}, True),
+        ({"keep": "first", "by": "at desc, v"}, {"keep": "last", "by": "at, v desc"}, True),
+        ({"keep": "first", "by": "at"}, {"keep": "last", "by": "at"}, False),
+        ({"keep": "first", "by": "at desc"}, {"keep": "last", "by": "v"}, False),
+        ({"keep": "last"}, {"keep": "last", "by": "at"}, False),
+    ],
+)
+def test_the_last_row_in_an_order_is_the_first_in_the_opposite_one(old, new, is_alike):
+    before, after = kept_row(**old), kept_row(**new)
+    changes = [
+        change for uid, layout in before.layouts.items() for change in layout_changes(layout, after.layouts[uid], ())
+    ]
+    assert (not changes) == is_alike

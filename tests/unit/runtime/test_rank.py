@@ -20,6 +20,7 @@ NAN = float("nan")
         (pa.int64(), [-(2**63), -1, 0, 2**63 - 1]),
         (pa.float64(), [float("-inf"), -1.5, 0.0, 2.5, float("inf"), NAN]),
         (pa.float64(), [None, -1.5, 0.0, 2.5]),
+        (pa.float32(), [None, float("-inf"), -1.5, 0.0, 2.5, float("inf"), NAN]),
         (pa.string(), [None, "", "A", "a", "ä", "\U0001f600"]),
         (pa.bool_(), [None, False, True]),
         (pa.date32(), [None, dt.date(1969, 1, 1), dt.date(2020, 1, 1)]),
@@ -41,8 +42,11 @@ def test_the_order_of_values(kind, values):
     assert up[:count].tolist() == up[count:].tolist()[::-1]
 
 
-def test_both_zeros_are_one_value():
-    assert len(set(places(pa.chunked_array([[0.0, -0.0]]), descending=False).tolist())) == 1
+@pytest.mark.parametrize("values", [[0.0, -0.0], [0.0, None, -0.0], [-0.0, None, 0.0]])
+def test_both_zeros_are_one_value(values):
+    up = places(pa.chunked_array([values]), descending=False)
+    assert up[0] == up[-1]
+    assert len(set(up.tolist())) == len({0.0, *values})
 
 
 def ranks(emit="epoch", **options):

@@ -120,6 +120,16 @@ def test_one_key_is_found_by_value_or_by_text(tmp_path):
             assert caught.value.code == "SAVE-011"
 
 
+@pytest.mark.parametrize("key", [0.0, -0.0, "-0.0"])
+def test_a_floating_point_key_is_found_by_any_of_its_forms(tmp_path, key):
+    """An earlier version stored both zeros."""
+    layout = entry_layout(slot("n"), keys="k double")
+    content = {-0.0: ((1,), [], [], NEVER), float("nan"): ((2,), [], [], NEVER)}
+    for state in states(tmp_path, layout, (int,), content):
+        assert [row["n"] for row in state_get(state, [key]).to_pylist()] == [1]
+        assert [row["n"] for row in state_get(state, ["nan"]).to_pylist()] == [2]
+
+
 def test_text_keys_and_columns_are_found(tmp_path):
     layout = entry_layout(slot("n"), keys="k string")
     content = {f"user-{k}": ((k,), [], [], NEVER) for k in range(30)}

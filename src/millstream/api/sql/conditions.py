@@ -10,9 +10,12 @@ from sqlglot import exp
 from millstream.api.sql.refusal import BOUNDS, Place
 from millstream.api.sql.times import interval_ms
 from millstream.api.sql.writing import column, text_of
+from millstream.graph.expressions import reading
 from millstream.graph.expressions.compile import Compiler
 from millstream.graph.expressions.refusal import Site
+from millstream.graph.expressions.term import Term, common_type
 from millstream.model.schema import Schema
+from millstream.model.types import type_name
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT, exp.EQ: exp.EQ,
@@ -81,10 +84,26 @@ class Conditions:
             found = f"{self.lower} ms to {self.upper} ms"
             raise self.place.refuse(BOUNDS, "no time lies within the bounds", found=found, hint="correct them")
 
+    def widen_keys(self) -> None:
+        """Convert keys of different types to the type in which Spark compares them: rows meet by equal bits and hashes."""
+        self.keys = [self._widened(*pair) for pair in self.keys]
+
+    def _widened(self, left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        one, other = self._term(left), self._term(right)
+        if one.type == other.type:
+            return left, right
+        kind = common_type(one, other, self._site(exp.EQ(this=left.copy(), expression=right.copy())), tight=True)
+        return _as_type(left, one.type, kind), _as_type(right, other.type, kind)
+
     def may_fail(self, node: exp.Expr) -> bool:
         """Whether a condition may fail for some rows, so that it must not see rows that another condition drops."""
-        site = Site(text=text_of(node, self.place), step=self.place.step)
-        return Compiler(self.sides.schema, site).term(node).may_raise
+        return self._term(node).may_raise
+
+    def _term(self, node: exp.Expr) -> Term:
+        return Compiler(self.sides.schema, self._site(node)).term(node)
+
+    def _site(self, node: exp.Expr) -> Site:
+        return Site(text=text_of(node, self.place), step=self.place.step)
 
     def _is_timed(self, node: exp.Expr) -> bool:
         return all(self._moved(node.args[name]) is not None for name in ("this", "low", "high"))
@@ -145,3 +164,11 @@ class Conditions:
             return instant
         kind = exp.Add if shift > 0 else exp.Sub
         return kind(this=instant, expression=exp.Literal.number(f"{abs(shift) * 1000}L"))
+
+
+def _as_type(node: exp.Expr, given: pa.DataType, wanted: pa.DataType) -> exp.Expr:
+    if given == wanted:
+        return node
+    cast = reading.read(Site(text=f"CAST(key AS {type_name(wanted)})", step=None))
+    cast.set("this", node.copy())
+    return cast

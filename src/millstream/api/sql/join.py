@@ -63,6 +63,7 @@ def _conditions(
             conditions.take(resolved(node, relation, place))
     conditions.keys += [_using_pair(name, sides, relation, place) for name in join.args.get("using") or ()]
     conditions.check_bounds()
+    conditions.widen_keys()
     return conditions
 
 

@@ -12,8 +12,9 @@ from millstream.api.sql.items import Item, columns_of, items_of
 from millstream.api.sql.refusal import RANK, Place
 from millstream.api.sql.scope import Relation, relation_of, resolved
 from millstream.api.sql.shapes import Ranking
+from millstream.api.sql.times import event_columns
 from millstream.api.sql.writing import column, text_of
-from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rank import Deduplicate, RankEmit, TopN
 from millstream.graph.step import Select, WithColumns
 
 _SHAPE = (
@@ -24,11 +25,23 @@ _FLIPPED = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.EQ: exp.EQ}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """Columns to add before the step, those it is keyed by, and its order as text."""
+    """Columns to add before the step, those it is keyed by, and its order."""
 
     computed: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
-    by: str
+    columns: tuple[tuple[str, bool], ...]
+    """Each with whether the largest value comes first."""
+
+    @property
+    def by(self) -> str:
+        """The order as text."""
+        return ", ".join(f"`{name}` {'desc' if is_down else 'asc'}" for name, is_down in self.columns)
+
+    def first_row(self, times: frozenset[str], emit: RankEmit) -> Deduplicate:
+        """The step that keeps the first row; of the latest ones the last to come, where time alone decides."""
+        if len(self.columns) == 1 and (self.columns[0][0] in times and self.columns[0][1]):
+            return Deduplicate(keep="last", by=f"`{self.columns[0][0]}` asc", emit=emit)
+        return Deduplicate(keep="first", by=self.by, emit=emit)
 
 
 def ranked(
@@ -46,7 +59,8 @@ def ranked(
         adding = WithColumns(columns=order.computed)
         stream = building.step(adding, (stream._as_input(),), names.child("keys"), state=False)
     emit, rank = building.rank_emit(), str(shape.rank)
-    operation: TopN | Deduplicate = Deduplicate(keep="first", by=order.by, emit=emit)
+    times = event_columns(relation.stream._job, relation.stream.as_input())
+    operation: TopN | Deduplicate = order.first_row(times, emit)
     if most > 1 or function == "RANK":
         operation = TopN(n=most, by=order.by, rank=rank, ties=function == "RANK", emit=emit)
     made = building.step(operation, (stream.key_by(*order.keys)._as_input(),), names, state=True)
@@ -124,11 +138,11 @@ def _order(shape: Ranking, relation: Relation, place: Place) -> _Order:
     keys = [name_of(node, "key") for node in shape.over.args.get("partition_by") or ()]
     if not keys:
         keys.append(name_of(exp.Literal.number(1), "all_rows"))
-    by = []
+    columns = []
     for ordered in shape.over.args["order"].expressions:
         is_down = bool(ordered.args.get("desc"))
         if bool(ordered.args.get("nulls_first")) == is_down:
             hint = "leave NULLS FIRST and NULLS LAST out: null is the smallest value, as in Spark"
             raise place.refuse(RANK, "the place of nulls is fixed", at=ordered, hint=hint)
-        by.append(f"`{name_of(ordered.this, 'order')}` {'desc' if is_down else 'asc'}")
-    return _Order(computed=tuple(computed), keys=tuple(keys), by=", ".join(by))
+        columns.append((name_of(ordered.this, "order"), is_down))
+    return _Order(computed=tuple(computed), keys=tuple(keys), columns=tuple(columns))

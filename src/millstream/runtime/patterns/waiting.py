@@ -79,7 +79,9 @@ class WaitingRows:
     def __init__(self, node: StreamNode, turn: Turn, order_by: tuple[str, ...], key_groups: int) -> None:
         self._node, self._turn, self._order, self._key_groups = node, turn, order_by, key_groups
         self._columns = waiting_columns(node)
-        self._segments = Segments(turn.store, waiting_uid(node), self._columns, state_bytes=turn.state_bytes)
+        self._segments = Segments(
+            turn.store, waiting_uid(node), self._columns, keys=node.keys, state_bytes=turn.state_bytes
+        )
 
     def add(self, tables: list[pa.Table], watermark: int, phase: int) -> None:
         """Put rows to those that wait; rows behind the watermark are late."""

@@ -25,6 +25,7 @@ from millstream.runtime.savepoint.schemas import key_schema
 from millstream.runtime.savepoint.tables import EntryTables, joined
 from millstream.runtime.segment import INDEX
 from millstream.runtime.state_layout import StateLayout
+from millstream.runtime.stored_keys import canonical_key
 
 SIDE = "in"
 _PAGE = msgspec.msgpack.Decoder(EntryPage)
@@ -111,13 +112,16 @@ def state_get(state: StepState, key: Sequence[Any]) -> pa.Table:
     group = int(key_group(stable_hash(columns), state.layout.key_groups)[0])
     groups = range(group, group + 1)
     if state.layout.form == "columns":
-        return _rows_with(state_table(state, groups=groups), {f.name: v for f, v in zip(fields, values, strict=True)})
-    encoded, tables = msgspec.msgpack.encode(values), EntryTables(state.layout)
+        return _rows_with(state_table(state, groups=groups), [field.name for field in fields], values)
+    wanted, tables = canonical_key(msgspec.msgpack.encode(values)), EntryTables(state.layout)
+    # An earlier version may have stored a floating-point key in another form, or in several.
+    is_float = any(pa.types.is_floating(field.type) for field in fields)
+    found: dict[bytes, msgspec.Raw] = {}
     for content in state.contents(groups):
-        raw = _PAGE.decode(content).entries.get(encoded)
-        if raw is not None:
-            return tables.of({encoded: raw})
-    return tables.of({})
+        entries = _PAGE.decode(content).entries
+        names = [name for name in entries if canonical_key(name) == wanted] if is_float else {wanted} & entries.keys()
+        found |= {name: entries[name] for name in names}
+    return tables.of(found)
 
 
 def state_diff(a: StepState, b: StepState) -> pa.Table:
@@ -160,9 +164,14 @@ def _sided(table: pa.Table, side: str) -> pa.Table:
     return table.add_column(0, SIDE, pa.array([side] * table.num_rows, pa.string()))
 
 
-def _rows_with(table: pa.Table, key: dict[str, Any]) -> pa.Table:
-    rows = table.select(list(key)).to_pylist()
-    return table.take(pa.array([place for place, row in enumerate(rows) if row == key], pa.int64()))
+def _rows_with(table: pa.Table, names: list[str], key: tuple[Any, ...]) -> pa.Table:
+    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    return table.take(pa.array([place for place, row in enumerate(rows) if _are_equal(row, key)], pa.int64()))
+
+
+def _are_equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether keys are equal; NaN is one value."""
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))  # noqa: PLR0124
 
 
 def _key_values(layout: StateLayout, key: Sequence[Any]) -> tuple[Any, ...]:

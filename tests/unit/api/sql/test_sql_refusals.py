@@ -162,7 +162,8 @@ CASES = [
     ("EXPR-010", "SELECT user FROM stream WHERE x", "boolean", "compare"),
     ("STEP-041", "SELECT DISTINCT tags FROM stream", "cannot be a key", "field"),
     ("STEP-045", "SELECT user FROM stream UNION ALL SELECT x FROM stream", "different schemas", "same columns"),
-    ("STEP-047", "SELECT a.x FROM stream a JOIN other b ON a.y = b.id", "different types", "cast"),
+    ("EXPR-007", "SELECT a.x FROM stream a JOIN other b ON a.user = b.id", "no common type", "CAST"),
+    ("EXPR-007", "SELECT a.x FROM stream a JOIN other b ON a.at = b.id", "no common type", "CAST"),
     ("STEP-085", f"SELECT * {RANKED.replace('ROW_NUMBER', 'RANK')} WHERE rn = 1", "ties", "emit='end'"),
 ]  # fmt: skip
 
