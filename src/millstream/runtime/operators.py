@@ -32,10 +32,11 @@ from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_stores
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
-from millstream.runtime.row_windows import Contents, RowWindowOperator
+from millstream.runtime.row_windows import RowWindowOperator
 from millstream.runtime.sessions import SessionAggregateOperator, are_columnar_sessions, session_columns
 from millstream.runtime.stored import Store, Stored, process_slots
 from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
+from millstream.runtime.window_contents import Contents
 from millstream.runtime.window_grid import grid_of
 from millstream.runtime.windows import WindowAggregateOperator, window_columns
 

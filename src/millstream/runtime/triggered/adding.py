@@ -6,7 +6,7 @@ import bisect
 from typing import Any
 
 from millstream.runtime.entries import Entry
-from millstream.runtime.row_windows import Assigner
+from millstream.runtime.open_windows import Assigner
 from millstream.runtime.triggered.asked import CONTINUE, FIRE
 from millstream.runtime.triggered.calls import Calls
 from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
