@@ -196,7 +196,7 @@ def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
     late = {LATE: schema} if operation.window.is_event_timed else {}
     if operation.evictor is not None:
         operation.evictor.check(schema, step.id)
-    if operation.aggregates:
+    if operation.reduce is None and operation.process is None:
         expressions, fields = _aggregated(operation.aggregates, schema, step.id)
         bounds = WINDOW_FIELDS if operation.window.has_bounds else ()
         panes = PANE_FIELDS if operation.pane else ()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.enrich import AsyncMap, Lookup
-from millstream.graph.step import Filter, MapBatches, PythonMap, Select, Union, WithColumns
+from millstream.graph.step import Filter, MapBatches, OnError, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.watermark import EventTime
 from millstream.model.schema import Schema
@@ -39,8 +39,8 @@ class Hands:
         self.now = now
         self._bad: dict[str, BadRecords] = {}
 
-    def bad_records(self, step: str, on_error: Any) -> BadRecords:
-        """The policy of a step, kept for the life of the task."""
+    def bad_records(self, step: str, on_error: OnError | None) -> BadRecords:
+        """The policy of a step, kept for the life of the task; `None` where a step offers no choice."""
         if step not in self._bad:
             self._bad[step] = BadRecords(step, on_error, self.count(step), self.now)
         return self._bad[step]

@@ -45,7 +45,7 @@ class RowWindowOperator:
         # What user code makes is checked where it is encoded, window by window.
         entries = self._paging.entries(turn, self._node.uid, self._keys, [list[HeldWindow]], is_trusted=True)
         counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, "fail")
+        bad = turn.hands.bad_records(self._node.id, None)
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)
         self._rows(turn, turn.before, turn.times.before, entries, out, BEFORE)
         self._close(entries, out, turn.times.watermark)

@@ -23,7 +23,7 @@ from millstream.runtime.open_windows import HeldWindow
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, row_type, tuple_of
 from millstream.runtime.stored import Slot
-from millstream.runtime.window_calls import reduced_row, rows_made
+from millstream.runtime.user_calls import reduced_row, rows_made
 
 Came = tuple[Any, ...]
 """What is kept of one row: its values, or what aggregates take of it."""
@@ -111,8 +111,9 @@ class Contents:
         return earlier
 
     def _reduced(self, earlier: Any, later: Any) -> Any:
+        assert self._operation.reduce is not None, "only reductions are reduced"
         held, came = (dict(zip(self._names, packed, strict=True)) for packed in (earlier, later))
-        row = reduced_row(self._node.id, self._operation, held, came)
+        row = reduced_row(self._node.id, self._operation.reduce, held, came)
         return tuple(row.get(name) for name in self._names)
 
     def closed(self, key: tuple[Any, ...], window: HeldWindow, content: Any) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.python_types import list_of, row_type, tuple_of
 from millstream.runtime.triggered.evictors import Element, Evict, eviction
 from millstream.runtime.triggered.windows import Scope
-from millstream.runtime.window_calls import reduced_row, rows_made
+from millstream.runtime.user_calls import reduced_row, rows_made
 
 
 class TriggeredContents:
@@ -81,8 +81,9 @@ class TriggeredContents:
         return held
 
     def _reduced(self, earlier: Any, later: Any) -> Any:
+        assert self._operation.reduce is not None, "only reductions are reduced"
         held, came = (dict(zip(self._names, packed, strict=True)) for packed in (earlier, later))
-        row = reduced_row(self._node.id, self._operation, held, came)
+        row = reduced_row(self._node.id, self._operation.reduce, held, came)
         return tuple(row.get(name) for name in self._names)
 
     def shown(self, content: Any, scope: Scope) -> Any:

@@ -1,4 +1,4 @@
-"""Calls of what users give a window: reductions and window functions, and what they may return."""
+"""Calls of reductions and window functions, and what they may return."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from millstream.errors import StepFailed
-from millstream.graph.step import Window
+from millstream.graph.function import FunctionRef
 from millstream.runtime.chain import as_mapping, is_row
 from millstream.runtime.policy import failure
 
@@ -22,12 +22,11 @@ def called(step: str, record: Any, function: Callable[..., Any], *arguments: Any
         raise failure(step, record, problem) from problem
 
 
-def reduced_row(step: str, operation: Window, held: dict[str, Any], came: dict[str, Any]) -> Mapping[str, Any]:
+def reduced_row(step: str, function: FunctionRef, held: dict[str, Any], came: dict[str, Any]) -> Mapping[str, Any]:
     """What a reduction makes of two rows: a row."""
-    assert operation.reduce is not None, "only reductions are reduced"
-    made = called(step, came, operation.reduce.target, held, came)
+    made = called(step, came, function.target, held, came)
     if not is_row(made):
-        msg = f"{operation.reduce.name} returned something else than a row"
+        msg = f"the reduction {function.name} returned something else than a row"
         hint = "return one row made of both, as a dict, dataclass or named tuple"
         raise StepFailed(msg, code="STEP-240", step=step, found=_shown(made), known="a row", hint=hint)
     return as_mapping(made)
