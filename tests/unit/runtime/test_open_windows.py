@@ -89,4 +89,3 @@ def test_windows_that_an_earlier_version_stored_go_on(kind, closing):
     for (level, task), store in resumed.stores.items():
         store.update({name: base64.b64decode(page) for name, page in stored[f"{level}/{task}"].items()})
     assert rest(resumed) == rest(filled(kind, closing))
-

@@ -111,7 +111,8 @@ class Plain:
         if self.is_gone(end):
             return None
         self.open = [window for window in self.open if window not in touched]
-        merged = Opened(row["k"], start, end, sum((w.rows for w in touched), []), sum(w.count for w in touched))
+        rows = [each for window in touched for each in window.rows]
+        merged = Opened(row["k"], start, end, rows, sum(window.count for window in touched))
         self.open.append(merged)
         return merged
 
