@@ -101,6 +101,26 @@ def sliding(
     )
 
 
+def cumulative(
+    size: DurationLike, step: DurationLike, *, offset: DurationLike = 0, time: WindowTime = "event"
+) -> WindowSpec:
+    """Windows that begin together every `size` and end one `step` after the other: the first hour of a day, the first two, ….
+
+    Args:
+        size: how long the longest window is, a multiple of the step.
+        step: how much longer each window is than the one before.
+        offset: shifts all windows.
+        time: `event`, or `processing`: a row belongs to the windows of its epoch's clock.
+    """
+    return WindowSpec(
+        kind="cumulative",
+        size=positive_ms(size, what="window size"),
+        slide=positive_ms(step, what="window step"),
+        offset=signed_ms(offset, what="window offset"),
+        time=time,
+    )
+
+
 def session(gap: DurationLike, *, time: WindowTime = "event") -> WindowSpec:
     """Windows that end when a key was quiet for `gap`, by event time or by the clock."""
     return WindowSpec(kind="session", gap=positive_ms(gap, what="session gap"), time=time)

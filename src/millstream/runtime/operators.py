@@ -134,7 +134,7 @@ def combines(node: StreamNode) -> bool:
         return operation.emit != "row"
     if not isinstance(operation, Window) or operation.has_options:
         return False
-    return bool(operation.aggregates) and operation.window.kind in {"tumbling", "sliding"}
+    return bool(operation.aggregates) and operation.window.kind in {"tumbling", "sliding", "cumulative"}
 
 
 def ranks(node: StreamNode) -> bool:
@@ -158,7 +158,7 @@ def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late:
             raise failure(node.id, f"a batch of {batch.num_rows} rows", "a row without event time reached a window")
         bins = grid.starts_of(np.asarray(batch.times))
         watermark = times.before if phase == BEFORE else times.watermark
-        is_late = grid.all_later(bins, grid.span) - 1 + lateness <= watermark
+        is_late = grid.last_ends(bins) - 1 + lateness <= watermark
         if not is_late.any():
             return batch, pa.array(bins)
         if late is not None:

@@ -89,11 +89,11 @@ class RowWindowOperator:
         return end - 1 + self._operation.lateness <= watermark
 
     def _put(self, adding: _Adding, came: Came, start: int, end: int) -> HeldWindow | None:
-        """The window with this start and one more row; `None` when it is gone."""
+        """The window with these bounds and one more row; `None` when it is gone."""
         if self._is_gone(end, adding.watermark):
             return None
         held = adding.held
-        window = held.at(start)
+        window = held.with_end(end)
         if window is None:
             return held.put(start, end, self._contents.opened(came))
         held.set_content(window, self._contents.added(held.content_of(window), came))
@@ -115,7 +115,7 @@ class RowWindowOperator:
         content = self._contents.added(held.content_of(touched[-1]), came)
         for earlier in reversed(touched[:-1]):
             content = self._contents.merged(held.content_of(earlier), content)
-        return held.put(start, end, content, instead_of=len(touched))
+        return held.put(start, end, content, instead_of=touched)
 
     def _settle(self, adding: _Adding) -> None:
         """Write windows to their entry, with the times at which it is due."""

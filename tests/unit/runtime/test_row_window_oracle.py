@@ -18,6 +18,7 @@ RUN = settings(max_examples=60, deadline=None, suppress_health_check=list(Health
 WINDOWS = {
     "tumbling": ms.tumbling(0.01, offset=-0.003),
     "sliding": ms.sliding(0.009, 0.003),
+    "cumulative": ms.cumulative(0.012, 0.004, offset=0.001),
     "session": ms.session(GAP / 1000),
 }
 SHAPES = {"tumbling": (10, 10, -3), "sliding": (9, 3, 0)}
@@ -43,7 +44,11 @@ def job_of(kind, closing, lateness, trigger):
     stream = job.source("in", ms.memory([]), schema=SCHEMA).event_time("at").key_by("k")
     given = {} if TRIGGERS[trigger] is None else {"trigger": TRIGGERS[trigger]}
     windows = stream.window(WINDOWS[kind], allowed_lateness=lateness / 1000, **given)
-    if closing == "process":
+    if closing == "aggregate":
+        made = windows.aggregate(
+            n=ms.count(), least=ms.min("v"), first=ms.first("v"), kinds=ms.count_distinct("v"), id="w"
+        )
+    elif closing == "process":
         made = windows.process(shown, schema="k string, s long, e long, v string", id="w")
     else:
         made = windows.reduce(concatenated, id="w")
@@ -74,6 +79,7 @@ class Plain:
             for window in self.open:
                 if self.mark < window.end - 1 <= mark:
                     self.fire(window)
+                    window.count = 0  # what counted towards an early firing has been shown
         self.mark = mark
         self.open = [window for window in self.open if not self.is_gone(window.end)]
         late = [row for row in rows if not self.add(row)]
@@ -92,9 +98,19 @@ class Plain:
         return any(window is not None for window in windows)
 
     def fixed(self, row):
+        bounds = [
+            (start, end)
+            for start in range(row["at"] - 12, row["at"] + 1)
+            for end in range(row["at"] + 1, row["at"] + 13)
+            if self.is_window(start, end)
+        ]
+        return [self.opened(row["k"], start, end) for start, end in bounds if not self.is_gone(end)]
+
+    def is_window(self, start, end):
+        if self.kind == "cumulative":
+            return (start - 1) % 12 == 0 and end - start in {4, 8, 12}
         size, slide, offset = SHAPES[self.kind]
-        starts = [s for s in range(row["at"] - size + 1, row["at"] + 1) if (s - offset) % slide == 0]
-        return [self.opened(row["k"], start, start + size) for start in starts if not self.is_gone(start + size)]
+        return (start - offset) % slide == 0 and end - start == size
 
     def opened(self, key, start, end):
         found = [w for w in self.open if (w.key, w.start, w.end) == (key, start, end)]
@@ -176,3 +192,38 @@ def test_windows_equal_a_plain_program(kind, closing, lateness, trigger, epochs,
         assert made.event_due["w"] > mark
     assert made.event_due["w"] == NEVER
     assert run.is_empty
+
+
+@RUN
+@given(
+    lateness=st.sampled_from([0, 1, 7, 100]),
+    epochs=epochs_,
+    parallelism=st.integers(1, 3),
+    page=st.sampled_from([60, 1 << 17]),
+)
+def test_cumulative_aggregates_equal_a_plain_program(lateness, epochs, parallelism, page):
+    """Kept as columns: when its time has passed, and once for the late rows of an epoch, with all of them."""
+    run = Epochs(job_of("cumulative", "aggregate", lateness, "default"), parallelism=parallelism, page_bytes=page)
+    plain = Plain("cumulative", "process", lateness, "default")
+    for (rows, _), mark in zip([*epochs, ([], None)], [*marks_of(epochs), MAX_TIME], strict=True):
+        made = run.run(rows, mark, terminal=mark == MAX_TIME)
+        on_time, _ = plain.epoch([], mark)
+        again, late = plain.epoch(rows, mark)
+        last = {}
+        for key, start, end, text in again:
+            last[key, start, end] = max(text, last.get((key, start, end), ""), key=len)
+        found = Counter(
+            (row["k"], millis(row["window_start"]), millis(row["window_end"]), row["n"], row["least"], row["kinds"])
+            for row in made["out"]
+        )
+        fired = [*on_time, *((*bounds, text) for bounds, text in last.items())]
+        assert found == Counter((*bounds, len(text), min(text), len(set(text))) for *bounds, text in fired)
+        assert texts(made["late"]) == texts(late)
+        assert made.event_due["w"] > mark
+        assert all(row["first"] is not None for row in made["out"])
+    assert made.event_due["w"] == NEVER
+    assert run.is_empty
+
+
+def millis(moment):
+    return round(moment.timestamp() * 1000)
