@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.graph.join import JOINS, Join, TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
@@ -38,6 +38,7 @@ from millstream.runtime.stored import Store, Stored, process_slots
 from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
 from millstream.runtime.window_contents import Contents
 from millstream.runtime.window_grid import grid_of
+from millstream.runtime.window_rank import WindowRankOperator, waiting_stores
 from millstream.runtime.windows import WindowAggregateOperator, window_columns
 
 __all__ = ["accumulators_of", "combines", "keyed_operator", "ranks", "stores_of", "window_binner"]
@@ -63,6 +64,8 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return FirstRowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case TopN() | Deduplicate():
             return RankOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case WindowRank():
+            return WindowRankOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case TemporalJoin():
             return TemporalJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case WindowJoin():
@@ -94,6 +97,8 @@ def stores_of(node: StreamNode) -> tuple[Store, ...]:
         return seen_stores(node)
     if isinstance(node.operation, (TopN, Deduplicate)):
         return ranked_stores(node)
+    if isinstance(node.operation, WindowRank):
+        return waiting_stores(node)
     if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
         return broadcast_stores(node)
     if isinstance(node.operation, Pattern):
