@@ -136,7 +136,7 @@ def test_what_a_ranking_of_a_window_refuses():
 def test_a_ranking_of_windows_survives_its_json_form_and_is_described():
     job = job_of("cumulative", 5, n=2, by="v desc", ties=True)
     assert ms.Job.from_json(job.to_json()).to_json() == job.to_json()
-    text = job.explain()
+    text = job.explain("stream")
     assert "first 2 by v desc, with ties; when the window has passed" in text
     assert "cumulative(12ms, every 4ms, offset 1ms), allowed lateness 5ms" in text
 
