@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ from millstream.runtime.window_grid import grid_of
 
 _START, _END = HIDDEN + "start", HIDDEN + "end"
 _EMIT_ROWS = 131_072
+_SHARE = 1 << 20
+"""About so many rows, one for each of their windows, are ranked at a time."""
 
 
 def waiting_columns(node: StreamNode) -> pa.Schema:
@@ -69,7 +71,9 @@ class WindowRankOperator:
         before, now = turn.times.before, turn.times.watermark
         self._take(turn.before, kept, turn, before, BEFORE)
         if now > before:
-            self._emit(self._in_windows(kept.due(now), before, now), turn, BEFORE)
+            closing = list(kept.due(now))
+            for after, until in self._shares(closing, before, now):
+                self._emit(self._in_windows(closing, after, until), turn, BEFORE)
         self._take(turn.after, kept, turn, now, AFTER)
         return kept.flush(now, attention=lambda segment: self._next_end(segment, now))
 
@@ -122,6 +126,19 @@ class WindowRankOperator:
         codes, _ = key_codes(both, self._ranking.keys)
         self._emit(both.filter(pa.array(np.isin(codes, codes[known.num_rows :]))), turn, phase)
 
+    def _shares(self, segments: list[Segment], after: int, until: int) -> Iterator[tuple[int, int]]:
+        """Spans of time that hold the last instants of windows with a bounded number of rows, or of one window."""
+        found = [
+            ends[(ends - 1 > after) & (ends - 1 <= until)] - 1
+            for segment in segments
+            for _, ends in self._grid.windows_of(segment.times)
+        ]
+        lasts, counts = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+        numbers = np.cumsum(counts) // _SHARE
+        for last in lasts[np.flatnonzero(np.diff(numbers, append=-1))].tolist():
+            yield after, last
+            after = last
+
     def _in_windows(self, segments: Iterable[Segment], after: int, until: int) -> pa.Table:
         """Rows in the order they came, once for each of their windows whose last instant lies in (after, until]."""
         columns = [*self._stored, pa.field(_START, pa.int64()), pa.field(_END, pa.int64())]
@@ -132,13 +149,11 @@ class WindowRankOperator:
                 places = np.flatnonzero((ends - 1 > after) & (ends - 1 <= until))
                 parts.append((places, starts[places], ends[places]))
             places, starts, ends = (np.concatenate(each) for each in zip(*parts, strict=True))
+            if not len(places):
+                continue
             order = np.argsort(places, kind="stable")
-            rows = (
-                pa.Table.from_batches([segment.take(places[order])])
-                if len(order)
-                else found[0].select(self._stored.names)
-            )
             bounds = [pa.array(starts[order]), pa.array(ends[order])]
+            rows = segment.take(places[order])
             found.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
         return pa.concat_tables(found).combine_chunks()
 

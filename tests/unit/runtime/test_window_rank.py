@@ -1,6 +1,7 @@
 """The best rows of each window, against a plain program that looks at all rows of a window when it has passed."""
 
 from collections import Counter
+from unittest import mock
 
 import pytest
 from epochs import Epochs
@@ -11,6 +12,7 @@ from test_row_window_oracle import Plain, marks_of
 import millstream as ms
 from millstream.errors import InvalidStep
 from millstream.model.time import MAX_TIME
+from millstream.runtime import window_rank
 from millstream.runtime.pages import NEVER
 from millstream.testing import run_job
 
@@ -81,9 +83,15 @@ epochs_ = st.lists(st.tuples(rows_, st.one_of(st.none(), st.integers(0, 20))), m
     lateness=st.sampled_from([0, 1, 7, 100]),
     epochs=epochs_,
     parallelism=st.integers(1, 3),
+    share=st.sampled_from([1, 4, 1 << 20]),
 )
-def test_the_best_rows_equal_a_plain_program(kind, way, lateness, epochs, parallelism):
+def test_the_best_rows_equal_a_plain_program(kind, way, lateness, epochs, parallelism, share):
     how, best = WAYS[way]
+    with mock.patch.object(window_rank, "_SHARE", share):
+        equal_to_a_plain_program(kind, how, best, lateness, epochs, parallelism)
+
+
+def equal_to_a_plain_program(kind, how, best, lateness, epochs, parallelism):
     run, plain, number = Epochs(job_of(kind, lateness, **how), parallelism=parallelism), Best(kind, lateness), 0
     for (came, _), mark in zip([*epochs, ([], None)], [*marks_of(epochs), MAX_TIME], strict=True):
         rows = [{"k": k, "at": at, "v": v, "n": number + place} for place, (k, at, v) in enumerate(came)]
