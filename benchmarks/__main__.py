@@ -27,6 +27,7 @@ COMPARISONS = (
     "empty_epoch",
     "growth",
     "sliding",
+    "open_windows",
     "savepoint",
     "guarantees",
     "recovery",

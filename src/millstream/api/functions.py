@@ -12,7 +12,7 @@ from millstream.graph.function import mark_nondeterministic
 from millstream.graph.step import OnError
 from millstream.graph.window import WindowSpec, WindowTime
 from millstream.model.connector import ConnectorSpec
-from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.model.time import DurationLike, positive_ms, signed_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +67,7 @@ def tumbling(
 
     Args:
         size: how long a window is.
-        offset: shifts all windows.
+        offset: shifts all windows; text may be negative, as in `'-1h'`.
         time: `event`, or `processing`: a row belongs to the window of its epoch's clock.
         time_zone: windows of days begin at midnight there, as in `Europe/Berlin`.
     """
@@ -76,7 +76,7 @@ def tumbling(
         kind="tumbling",
         size=size_ms,
         slide=size_ms,
-        offset=duration_ms(offset, what="window offset"),
+        offset=signed_ms(offset, what="window offset"),
         time=time,
         time_zone=time_zone,
     )
@@ -95,9 +95,29 @@ def sliding(
         kind="sliding",
         size=positive_ms(size, what="window size"),
         slide=positive_ms(slide, what="window slide"),
-        offset=duration_ms(offset, what="window offset"),
+        offset=signed_ms(offset, what="window offset"),
         time=time,
         time_zone=time_zone,
+    )
+
+
+def cumulative(
+    size: DurationLike, step: DurationLike, *, offset: DurationLike = 0, time: WindowTime = "event"
+) -> WindowSpec:
+    """Windows that begin together every `size` and end one `step` after the other: the first hour of a day, the first two, ….
+
+    Args:
+        size: how long the longest window is, a multiple of the step.
+        step: how much longer each window is than the one before.
+        offset: shifts all windows.
+        time: `event`, or `processing`: a row belongs to the windows of its epoch's clock.
+    """
+    return WindowSpec(
+        kind="cumulative",
+        size=positive_ms(size, what="window size"),
+        slide=positive_ms(step, what="window step"),
+        offset=signed_ms(offset, what="window offset"),
+        time=time,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.graph.join import HOWS, How, Join
-from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.model.time import DurationLike, positive_ms, signed_ms
 
 Bound = DurationLike
 """A duration; text and numbers may be negative, as in `'-5m'`."""
@@ -52,11 +52,5 @@ def bounds(within: Any) -> tuple[int, int]:
     if not isinstance(within, (tuple, list)) or len(within) != 2:
         msg = "within is a pair of a lower and an upper bound"
         raise InvalidStep(msg, code="STEP-080", found=repr(within), hint="write within=('-5m', '5m')")
-    lower, upper = (_signed(bound) for bound in within)
+    lower, upper = (signed_ms(bound, what="within") for bound in within)
     return lower, upper
-
-
-def _signed(bound: Bound) -> int:
-    if isinstance(bound, str) and bound.lstrip().startswith("-"):
-        return -duration_ms(bound.lstrip()[1:], what="within")
-    return duration_ms(bound, what="within")

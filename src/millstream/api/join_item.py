@@ -7,7 +7,7 @@ from typing import Any
 from millstream.api.item import Item, column_names, keys, mapping, refuse_together, wrong_form
 from millstream.api.keyed import KeyedStream
 from millstream.api.stream import DataStream
-from millstream.api.window_item import window
+from millstream.api.window_item import window, windowed
 
 _STEP = ("id", "input", "rebalance")
 _PAIR = (*_STEP, "uid", "key_by", "right_key_by", "how", "prefix")
@@ -17,8 +17,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "connect": (*_STEP, "uid", "with", "broadcast", "key_by", "right_key_by", "schema", "outputs", "on_error"),
     "patterns": (*_STEP, "uid", "key_by", "on_update", "order_by"),
     "lookup": (*_STEP, "match", "how", "schema", "format", "prefix", "refresh"),
-    "deduplicate": (*_STEP, "uid", "key_by", "by", "ttl", "emit"),
-    "top_n": (*_STEP, "uid", "key_by", "by", "rank", "ties", "emit"),
+    "deduplicate": (*_STEP, "uid", "key_by", "by", "ttl", "emit", "window", "allowed_lateness"),
+    "top_n": (*_STEP, "uid", "key_by", "by", "rank", "ties", "emit", "window", "allowed_lateness"),
     "async_map": (*_STEP, "schema", "concurrency", "timeout", "retries", "backoff", "ordered", "on_error"),
 }
 """The keys that each kind may have."""
@@ -83,14 +83,23 @@ def lookup(stream: DataStream, item: Item) -> DataStream:
 
 
 def deduplicate(stream: DataStream, item: Item) -> DataStream:
-    """`deduplicate: first`, or `last`."""
-    return stream.key_by(*keys(item)).deduplicate(keep=item.value, **item.given("by", "ttl", "emit", "id", "uid"))
+    """`deduplicate: first`, or `last`; of each key, or of each key and window."""
+    keyed = stream.key_by(*keys(item))
+    if "window" in item.options:
+        refuse_together(item, ("ttl", "emit"), "with window:")
+        return windowed(keyed, item).deduplicate(keep=item.value, **item.given("by", "id", "uid"))
+    refuse_together(item, ("allowed_lateness",), "without window:")
+    return keyed.deduplicate(keep=item.value, **item.given("by", "ttl", "emit", "id", "uid"))
 
 
 def top_n(stream: DataStream, item: Item) -> DataStream:
-    """`top_n: 10`."""
-    given = item.given("rank", "ties", "emit", "id", "uid")
-    return stream.key_by(*keys(item)).top_n(item.value, by=item.needed("by"), **given)
+    """`top_n: 10`, of each key, or of each key and window."""
+    keyed, given = stream.key_by(*keys(item)), item.given("rank", "ties", "id", "uid")
+    if "window" in item.options:
+        refuse_together(item, ("emit",), "with window:")
+        return windowed(keyed, item).top_n(item.value, by=item.needed("by"), **given)
+    refuse_together(item, ("allowed_lateness",), "without window:")
+    return keyed.top_n(item.value, by=item.needed("by"), **given, **item.given("emit"))
 
 
 def async_map(stream: DataStream, item: Item) -> DataStream:

@@ -38,7 +38,7 @@ class TriggerResult(enum.IntFlag):
 
 
 def event_time() -> TriggerSpec:
-    """Fire when the watermark has passed the end of the window, and again for every late row.
+    """Fire when the watermark has passed the end of the window, and again for late rows, as windows do without a trigger.
 
     `.early(trigger)` fires before that as well; `.late(trigger)` says when late rows make it fire.
     """
@@ -56,11 +56,11 @@ def count(rows: int) -> TriggerSpec:
 
 
 def every(interval: DurationLike, *, time: WindowTime = "processing") -> TriggerSpec:
-    """Fire at multiples of an interval, if rows came since; by event time also at the end of the window.
+    """Fire at multiples of an interval, if rows came since, and at the end of the window; by event time also for late rows.
 
     Args:
         interval: firings align to 1970.
-        time: `processing`, the epoch's clock; or `event`, the watermark.
+        time: `processing`, the epoch's clock; or `event`, the watermark: from the first multiple behind the earliest row on.
     """
     return TriggerSpec(kind="every", interval=positive_ms(interval, what="interval"), time=time)
 

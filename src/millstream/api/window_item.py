@@ -20,6 +20,7 @@ OPTIONS = ("window", "allowed_lateness", "trigger", "accumulation", "evictor")
 _WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
     "tumbling": (functions.tumbling, ("offset", "time", "time_zone")),
     "sliding": (functions.sliding, ("slide", "offset", "time", "time_zone")),
+    "cumulative": (functions.cumulative, ("step", "offset", "time")),
     "session": (functions.session, ("time",)),
     "count": (functions.count_window, ("slide",)),
 }
@@ -41,7 +42,7 @@ def refuse_without_window(item: Item) -> None:
 
 
 def window(item: Item) -> WindowSpec:
-    """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}`, `{session: 30s}`, `{count: 100}` or `global`."""
+    """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}`, `{cumulative: 1h, step: 9m}`, `{session: 30s}`, `{count: 9}` or `global`."""
     if item.options["window"] == "global":
         return functions.global_window()
     written = mapping(item.options["window"], "window:", "{tumbling: 1m}, or global")
@@ -50,6 +51,8 @@ def window(item: Item) -> WindowSpec:
     refuse_unknown(given, known, f"{kind} window")
     if kind == "sliding" and "slide" not in given:
         raise wrong_form(written, "window:", "{sliding: size, slide: how often a window starts}")
+    if kind == "cumulative" and "step" not in given:
+        raise wrong_form(written, "window:", "{cumulative: size, step: how often a window ends}")
     return build(value, **given)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from millstream.api.join import checked_how
+from millstream.api.join import checked_choice, checked_how
 from millstream.api.signatures import output_schema, side_outputs
 from millstream.api.window_function import WindowFunction
 from millstream.errors import InvalidStep
@@ -14,6 +14,7 @@ from millstream.graph.aggregate import Aggregate
 from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import function_ref
 from millstream.graph.join import HOWS, How, WindowJoin
+from millstream.graph.rank import WindowRank, reversed_order
 from millstream.graph.step import Window
 from millstream.graph.trigger import TriggerSpec, checked_trigger
 from millstream.graph.window import WindowSpec
@@ -141,6 +142,57 @@ class WindowedStream:
             window=options.window, how=checked_how(how, HOWS), where=where, prefix=prefix, lateness=options.lateness
         )
         return self._stream._pair(other, operation, id, uid)
+
+    def top_n(
+        self,
+        n: int,
+        *,
+        by: str,
+        rank: str = "rank_number",
+        ties: bool = False,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """The first N rows of each key and window in an order, with `window_start`, `window_end` and their rank from 1 on.
+
+        They are emitted once, when the watermark has passed the window; with `allowed_lateness` again for late rows.
+
+        Args:
+            n: how many rows of each key and window stay.
+            by: an order, as in `price desc, event_id`; of equal rows the first to come comes first.
+            rank: the name of the column with the rank.
+            ties: equal rows share a rank, and all rows with a rank up to `n` stay.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        return self._ranked(id, uid, n=n, by=by, rank=rank, ties=ties)
+
+    def deduplicate(
+        self,
+        *,
+        keep: Literal["first", "last"] = "first",
+        by: str | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """One row of each key and window, with `window_start` and `window_end`, when the watermark has passed the window.
+
+        Args:
+            keep: `first` or `last`, to come or in the order `by`.
+            by: an order, as in `event_time, sequence`; of equal rows the first, or last, to come stays.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        is_last = checked_choice(keep, ("first", "last"), "keep") == "last"
+        return self._ranked(id, uid, n=1, by=reversed_order(by) if is_last and by else by, newest_first=is_last)
+
+    def _ranked(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
+        options = self._options
+        if options != WindowOptions(window=options.window, lateness=options.lateness):
+            msg = "rows of a window are ranked when event time has passed, all of them"
+            hint = "remove trigger=, accumulation= and evictor=, or use process"
+            raise InvalidStep(msg, code="STEP-123", step=given_id, hint=hint)
+        return self._stream.then(WindowRank(window=options.window, lateness=options.lateness, **how), given_id, uid)
 
     def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
         options = {field.name: getattr(self._options, field.name) for field in dataclasses.fields(self._options)}

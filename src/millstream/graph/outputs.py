@@ -20,7 +20,7 @@ from millstream.graph.join import (
 )
 from millstream.graph.match_expression import measures_of
 from millstream.graph.match_source import check_conditions
-from millstream.graph.rank import Deduplicate, TopN, ranked_schema
+from millstream.graph.rank import Deduplicate, TopN, WindowRank, ranked_schema
 from millstream.graph.rules import Patterns, check_updates, rule_matches
 from millstream.graph.step import (
     DEAD,
@@ -92,6 +92,8 @@ def outputs_of(step: Step, schemas: list[Schema]) -> Resolved:  # noqa: PLR0912
             return (), _with_dead({MAIN: operation.schema, **dict(operation.outputs)}, operation.on_error)
         case TopN() | Deduplicate():
             return (), {MAIN: ranked_schema(schemas[0], operation, step.id)}
+        case WindowRank():
+            return (), {MAIN: ranked_schema(schemas[0], operation, step.id), LATE: schemas[0]}
         case Lookup():
             return (), {MAIN: looked_up_schema(schemas[0], operation, step.id)}
         case AsyncMap():
@@ -197,7 +199,7 @@ def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
     late = {LATE: schema} if operation.window.is_event_timed else {}
     if operation.evictor is not None:
         operation.evictor.check(schema, step.id)
-    if operation.aggregates:
+    if operation.reduce is None and operation.process is None:
         expressions, fields = _aggregated(operation.aggregates, schema, step.id)
         bounds = WINDOW_FIELDS if operation.window.has_bounds else ()
         panes = PANE_FIELDS if operation.pane else ()

@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.join import WINDOW_FIELDS
+from millstream.graph.window import WindowSpec
 from millstream.model.schema import Field, Schema
 
 RankEmit = Literal["epoch", "end"]
@@ -63,7 +65,40 @@ class Deduplicate:
         return self.keep == "first" and self.by is None and self.emit == "epoch"
 
 
-RANKS = (TopN, Deduplicate)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRank:
+    """The first N rows of each key and window in an order. They are final when the window has passed, and said then."""
+
+    kind: ClassVar = "window_rank"
+    window: WindowSpec
+    n: int
+    by: str | None = None
+    """`None`: the order in which rows come."""
+    rank: str | None = None
+    """The name of the column with the rank, if there is to be one."""
+    ties: bool = False
+    """Whether rows that are equal in the order share a rank, and all with a rank up to N are kept."""
+    newest_first: bool = False
+    """Whether of rows that are equal in the order the last to come is first."""
+    lateness: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.n) is not int or self.n < 1:
+            msg = "n is not a whole number above zero"
+            raise InvalidStep(msg, code="STEP-085", found=repr(self.n), hint="correct n")
+        if self.lateness < 0:
+            msg = "allowed_lateness is below zero"
+            raise InvalidStep(msg, code="STEP-023", found=f"{self.lateness} ms", hint="correct allowed_lateness=")
+        if not self.window.is_event_timed or self.window.kind == "session":
+            msg = "rows are ranked in tumbling, sliding and cumulative windows of event time"
+            raise InvalidStep(
+                msg, code="STEP-242", found=self.window.describe(), hint="use one of those, or .process(...)"
+            )
+        if self.by is not None:
+            order_of(self.by)
+
+
+RANKS = (TopN, Deduplicate, WindowRank)
 
 
 def order_of(text: str) -> Order:
@@ -76,8 +111,13 @@ def order_of(text: str) -> Order:
     return order
 
 
-def ranked_schema(rows: Schema, operation: TopN | Deduplicate, step: str) -> Schema:
-    """The columns of the rows, and for a ranking the rank."""
+def reversed_order(text: str) -> str:
+    """The same order from its end."""
+    return ", ".join(f"`{name}` {'asc' if down else 'desc'}" for name, down in order_of(text))
+
+
+def ranked_schema(rows: Schema, operation: TopN | Deduplicate | WindowRank, step: str) -> Schema:
+    """The columns of the rows, those of the window, and for a ranking the rank."""
     for name, _ in order_of(operation.by) if operation.by is not None else ():
         if name not in rows:
             msg = f"unknown column {name!r}"
@@ -87,9 +127,21 @@ def ranked_schema(rows: Schema, operation: TopN | Deduplicate, step: str) -> Sch
             raise InvalidStep(
                 msg, code="STEP-086", step=step, found=rows[name].type_name, hint="order by a field of it"
             )
-    if isinstance(operation, Deduplicate):
+    if isinstance(operation, WindowRank):
+        rows = _with_bounds(rows, step)
+    rank = None if isinstance(operation, Deduplicate) else operation.rank
+    if rank is None:
         return rows
-    if operation.rank in rows:
-        msg = f"the column of the rank, {operation.rank!r}, is there already"
+    if rank in rows:
+        msg = f"the column of the rank, {rank!r}, is there already"
         raise InvalidStep(msg, code="STEP-081", step=step, known=rows.names, hint="give rank= another name")
-    return Schema((*rows, Field(operation.rank, pa.int64(), nullable=False)))
+    return Schema((*rows, Field(rank, pa.int64(), nullable=False)))
+
+
+def _with_bounds(rows: Schema, step: str) -> Schema:
+    clash = [field.name for field in WINDOW_FIELDS if field.name in rows]
+    if clash:
+        msg = "the rows have columns of the window already"
+        hint = "give them other names before, as in select(..., first_start='window_start')"
+        raise InvalidStep(msg, code="STEP-243", step=step, found=", ".join(clash), hint=hint)
+    return Schema((*rows, *WINDOW_FIELDS))

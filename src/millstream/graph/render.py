@@ -12,7 +12,7 @@ from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.function import FunctionRef
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex
 from millstream.graph.join import Join, JoinOperation, TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import (
@@ -62,7 +62,7 @@ def operation_text(operation: Operation) -> str:  # noqa: PLR0912
             return f"{operation.shape} {function_text(operation.function)}"
         case MapBatches() | Reduce() | Process() | CoProcess():
             return function_text(operation.function)
-        case TopN() | Deduplicate():
+        case TopN() | Deduplicate() | WindowRank():
             return rank_text(operation)
         case Lookup():
             where = operation.table.path or "rows of the job"
@@ -102,8 +102,12 @@ def join_text(operation: JoinOperation) -> str:
     return ", ".join(parts)
 
 
-def rank_text(operation: TopN | Deduplicate) -> str:
+def rank_text(operation: TopN | Deduplicate | WindowRank) -> str:
     """Which rows of a key stay."""
+    if isinstance(operation, WindowRank):
+        order = "as they come" if operation.by is None else f"by {operation.by}"
+        more = [", with ties"] if operation.ties else [", of equal rows the newest"] if operation.newest_first else []
+        return f"first {operation.n} {order}{''.join(more)}; when the window has passed"
     if isinstance(operation, TopN):
         ties = ", with ties" if operation.ties else ""
         return f"first {operation.n} by {operation.by}{ties}; emits per {operation.emit}"
@@ -145,9 +149,10 @@ def _facts(node: StreamNode) -> Iterator[tuple[str, str]]:
         yield "keys", ", ".join(node.keys)
     if isinstance(operation, Pattern):
         yield "pattern", operation.pattern.describe()
-    if isinstance(operation, Window):
+    if isinstance(operation, (Window, WindowRank)):
         late = f", allowed lateness {duration_text(operation.lateness)}" if operation.window.is_event_timed else ""
         yield "window", operation.window.describe() + late
+    if isinstance(operation, Window):
         yield from _firing(operation)
     if isinstance(operation, (Process, CoProcess)):
         for state in operation.states:

@@ -12,6 +12,7 @@ from millstream.graph.join import (
 )
 from millstream.graph.model import StreamModel
 from millstream.graph.outputs import column_of, outputs_of
+from millstream.graph.rank import WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.step import (
     TWO_INPUTS,
@@ -52,7 +53,7 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     timed = step.inputs[:1] if isinstance(step.operation, Patterns) else step.inputs
     upstream = {time for edge in timed for time in before[edge.step].event_time}
     event_time = (step.id,) if isinstance(step.operation, EventTime) else tuple(sorted(upstream))
-    if isinstance(step.operation, Window) and needs_times(step.operation) and not event_time:
+    if isinstance(step.operation, (Window, WindowRank)) and needs_times(step.operation) and not event_time:
         msg = "windows need event time"
         raise InvalidStep(
             msg, code="STEP-040", step=step.id, hint="call .event_time('column') on the stream before key_by"
@@ -132,8 +133,10 @@ def _output_of(edge: StepInput, before: Mapping[StepId, StreamNode], step: str) 
     return outputs[edge.output]
 
 
-def needs_times(operation: Window) -> bool:
+def needs_times(operation: Window | WindowRank) -> bool:
     """Whether a window needs rows with event time."""
+    if isinstance(operation, WindowRank):
+        return True
     by_trigger = operation.trigger is not None and operation.trigger.needs_event_time
     return operation.window.is_event_timed or by_trigger or any(s.is_event_timed for s in operation.key_states)
 

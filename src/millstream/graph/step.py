@@ -12,7 +12,7 @@ from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import FunctionRef
 from millstream.graph.join import JOINS, JoinOperation
 from millstream.graph.pattern import PatternSpec
-from millstream.graph.rank import RANKS, Deduplicate, TopN
+from millstream.graph.rank import RANKS, Deduplicate, TopN, WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.trigger import TriggerSpec
@@ -278,6 +278,7 @@ Operation = (
     | JoinOperation
     | TopN
     | Deduplicate
+    | WindowRank
     | Lookup
     | AsyncMap
     | Window

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from millstream.errors import InvalidStep
 
-WindowKind = Literal["tumbling", "sliding", "session", "count", "global"]
+WindowKind = Literal["tumbling", "sliding", "cumulative", "session", "count", "global"]
 WindowTime = Literal["event", "processing"]
 DAY = 86_400_000
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
@@ -21,6 +21,7 @@ class WindowSpec:
     kind: WindowKind
     size: int = 0
     slide: int = 0
+    """How far one window lies behind the one before; cumulative windows become that much longer."""
     offset: int = 0
     gap: int = 0
     time: WindowTime = "event"
@@ -62,6 +63,9 @@ class WindowSpec:
             self._check_zone(self.time_zone)
 
     def _check_zone(self, zone: str) -> None:
+        if self.kind == "cumulative":
+            msg = "cumulative windows have no time zone"
+            raise InvalidStep(msg, code="STEP-121", found=repr(zone), hint="remove time_zone=, or give offset=")
         if self.size % DAY or self.slide % DAY:
             msg = "only windows of whole days have a time zone"
             found = f"size={duration_text(self.size)}, slide={duration_text(self.slide)}"
@@ -104,7 +108,7 @@ class WindowSpec:
         ending = offset + (f", {self.time_zone}" if self.time_zone else "") + clock
         if self.kind == "tumbling":
             return f"tumbling({duration_text(self.size)}{ending})"
-        return f"sliding({duration_text(self.size)}, every {duration_text(self.slide)}{ending})"
+        return f"{self.kind}({duration_text(self.size)}, every {duration_text(self.slide)}{ending})"
 
 
 _ALWAYS = frozenset({"kind", "size", "slide", "offset", "gap"})

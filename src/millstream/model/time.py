@@ -43,6 +43,13 @@ def duration_ms(value: DurationLike, *, what: str = "duration") -> int:
     )
 
 
+def signed_ms(value: DurationLike, *, what: str) -> int:
+    """A duration in either direction: text may begin with a minus, as in `"-5m"`."""
+    if isinstance(value, str) and value.lstrip().startswith("-"):
+        return -duration_ms(value.lstrip()[1:], what=what)
+    return duration_ms(value, what=what)
+
+
 def positive_ms(value: DurationLike, *, what: str) -> int:
     """A duration above zero."""
     ms = duration_ms(value, what=what)

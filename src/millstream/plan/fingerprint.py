@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millstream.graph.aggregate import Aggregate
+from millstream.graph.rank import WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Sink, Source, Window
@@ -82,6 +83,8 @@ def _content(node: StreamNode, uids: Mapping[StepId, StepId]) -> dict[str, Any]:
         content["window"] = operation.window.stored
         content |= _triggered(operation)
         content["closed_by"] = next(how for how in ("aggregates", "reduce", "process") if getattr(operation, how))
+    if isinstance(operation, WindowRank):
+        content["window"] = operation.window.stored
     if isinstance(operation, Pattern):
         content["pattern"] = operation.pattern.version
         content["order_by"] = list(operation.order_by)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.enrich import AsyncMap, Lookup
-from millstream.graph.step import Filter, MapBatches, PythonMap, Select, Union, WithColumns
+from millstream.graph.step import Filter, MapBatches, OnError, PythonMap, Select, Union, WithColumns
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.watermark import EventTime
 from millstream.model.counts import StepCounts
@@ -25,6 +25,8 @@ from millstream.runtime.expressions import Predicate, Projection
 from millstream.runtime.lookup import LookupJoin
 from millstream.runtime.policy import BadRecords, failure
 
+NOT_A_ROW = "(not a row)"
+"""Stands for the columns of what is no row, so that a schema refuses it by name."""
 Stage = Callable[[Batch, "Hands"], Iterable[Batch]]
 """One stage of a chain: takes a batch, gives the batches behind it."""
 
@@ -37,8 +39,8 @@ class Hands:
         self.now = now
         self._bad: dict[str, BadRecords] = {}
 
-    def bad_records(self, step: str, on_error: Any) -> BadRecords:
-        """The policy of a step, kept for the life of the task."""
+    def bad_records(self, step: str, on_error: OnError | None) -> BadRecords:
+        """The policy of a step, kept for the life of the task; `None` where a step offers no choice."""
         if step not in self._bad:
             self._bad[step] = BadRecords(step, on_error, self.count(step), self.now)
         return self._bad[step]
@@ -324,7 +326,12 @@ def as_mapping(row: Any) -> Mapping[str, Any]:
         return dict(row.model_dump())
     if hasattr(row, "_asdict"):
         return dict(row._asdict())
-    return {"(not a row)": row}
+    return {NOT_A_ROW: row}
+
+
+def is_row(made: Any) -> bool:
+    """Whether what a user function returned is a row."""
+    return isinstance(made, dict) or NOT_A_ROW not in as_mapping(made)
 
 
 def _map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], Any], bad: BadRecords) -> Passed:

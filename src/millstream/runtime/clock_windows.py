@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows of the clock with built-in aggregates, kept as one row per key and slide-long bin.
+"""Tumbling, sliding and cumulative windows of the clock with built-in aggregates, kept as one row per key and slide-long bin.
 
 All rows of an epoch belong to the bin of its clock, so that senders combine them per key. A window fires in the first epoch
 whose clock has reached its end, and all that are open fire when the input ends.
@@ -16,6 +16,7 @@ from millstream.runtime.aggregates import accumulators_of
 from millstream.runtime.batch import TIME
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
+from millstream.runtime.cumulative_sums import sums_of
 from millstream.runtime.exchange import BEFORE
 from millstream.runtime.keyed import Turn
 from millstream.runtime.pages import Due, PageId
@@ -23,7 +24,6 @@ from millstream.runtime.shares import shares_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.window_grid import Times, grid_of
 from millstream.runtime.window_results import WindowResults
-from millstream.runtime.window_sums import START, WindowSums
 from millstream.runtime.windows import window_columns
 
 
@@ -36,7 +36,7 @@ class ClockWindowOperator:
         self._accumulators = accumulators_of(node)
         self._stored = window_columns(node, self._accumulators)
         self._results = WindowResults(node, self._accumulators)
-        self._sums = WindowSums(self._grid, self._accumulators, node.keys)
+        self._sums = sums_of(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
@@ -78,15 +78,15 @@ class ClockWindowOperator:
         windows = self._sums.windows(state, first_end - 2, until - 1)
         if windows.num_rows == 0:
             return
-        starts = np.asarray(windows.column(START).combine_chunks())
+        starts, ends = self._sums.bounds(windows)
         times = windows.column(TIME) if TIME in windows.schema.names else None
-        self._results.emit(windows, starts, self._grid.all_later(starts, self._grid.span), times, turn, BEFORE)
+        self._results.emit(windows, starts, ends, times, turn, BEFORE)
 
     def _open(self, state: pa.Table, turn: Turn) -> pa.Table:
         """Bins of which a window is not over."""
         if turn.times.terminal:
             return state.slice(0, 0)
-        return state.filter(pa.array(self._grid.all_later(_bins(state), self._grid.span) > turn.times.now))
+        return state.filter(pa.array(self._grid.last_ends(_bins(state)) > turn.times.now))
 
 
 def _bins(table: pa.Table) -> Times:

@@ -236,14 +236,7 @@ class Entries:
             if not self._is_trusted:
                 self._entry_decoder.decode(raw)
         except (msgspec.ValidationError, TypeError, OverflowError) as problem:
-            msg = f"state of key {entry.key!r} is not of its declared type: {problem}"
-            raise StepFailed(
-                msg,
-                code="STATE-002",
-                step=self._pages.step,
-                found=repr(entry.slots)[:200],
-                hint="store what the state declares",
-            ) from problem
+            raise not_as_declared(self._pages.step, entry.key, entry.slots, problem) from problem
         return raw
 
     def _write(self, page: PageId, content: EntryPage) -> int:
@@ -278,6 +271,12 @@ class Entries:
     def _hashes_of(self, keys: list[bytes]) -> Hashes:
         columns = zip(*(self._key_decoder.decode(key) for key in keys), strict=True)
         return stable_hash([pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=True)])
+
+
+def not_as_declared(step: str, key: Key, content: Any, problem: Exception) -> StepFailed:
+    """Content of a key that is not of its declared type."""
+    msg = f"state of key {key!r} is not of its declared type: {problem}"
+    return StepFailed(msg, code="STATE-002", step=step, found=repr(content)[:200], hint="store what the state declares")
 
 
 def pages_of(numbers: Numbers) -> list[PageId]:

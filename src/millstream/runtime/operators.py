@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.graph.join import JOINS, Join, TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
 from millstream.graph.stream_graph import StreamNode
@@ -32,11 +32,13 @@ from millstream.runtime.policy import failure
 from millstream.runtime.process import ProcessOperator
 from millstream.runtime.rank import RankOperator, ranked_stores
 from millstream.runtime.reduce import RunningOperator, fold_of, running_slots
-from millstream.runtime.row_windows import Contents, RowWindowOperator
+from millstream.runtime.row_windows import RowWindowOperator
 from millstream.runtime.sessions import SessionAggregateOperator, are_columnar_sessions, session_columns
 from millstream.runtime.stored import Store, Stored, process_slots
 from millstream.runtime.triggered.operator import TriggeredWindowOperator, triggered_slots
+from millstream.runtime.window_contents import Contents
 from millstream.runtime.window_grid import grid_of
+from millstream.runtime.window_rank import WindowRankOperator, waiting_stores
 from millstream.runtime.windows import WindowAggregateOperator, window_columns
 
 __all__ = ["accumulators_of", "combines", "keyed_operator", "ranks", "stores_of", "window_binner"]
@@ -62,6 +64,8 @@ def keyed_operator(node: StreamNode, *, key_groups: int, page_bytes: int) -> Key
             return FirstRowOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case TopN() | Deduplicate():
             return RankOperator(node, key_groups=key_groups, page_bytes=page_bytes)
+        case WindowRank():
+            return WindowRankOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case TemporalJoin():
             return TemporalJoinOperator(node, key_groups=key_groups, page_bytes=page_bytes)
         case WindowJoin():
@@ -93,6 +97,8 @@ def stores_of(node: StreamNode) -> tuple[Store, ...]:
         return seen_stores(node)
     if isinstance(node.operation, (TopN, Deduplicate)):
         return ranked_stores(node)
+    if isinstance(node.operation, WindowRank):
+        return waiting_stores(node)
     if isinstance(node.operation, CoProcess) and node.inputs[1].partition == "broadcast":
         return broadcast_stores(node)
     if isinstance(node.operation, Pattern):
@@ -133,7 +139,7 @@ def combines(node: StreamNode) -> bool:
         return operation.emit != "row"
     if not isinstance(operation, Window) or operation.has_options:
         return False
-    return bool(operation.aggregates) and operation.window.kind in {"tumbling", "sliding"}
+    return bool(operation.aggregates) and operation.window.kind in {"tumbling", "sliding", "cumulative"}
 
 
 def ranks(node: StreamNode) -> bool:
@@ -157,7 +163,7 @@ def window_binner(node: StreamNode, times: EpochTimes, counts: StepCounts, late:
             raise failure(node.id, f"a batch of {batch.num_rows} rows", "a row without event time reached a window")
         bins = grid.starts_of(np.asarray(batch.times))
         watermark = times.before if phase == BEFORE else times.watermark
-        is_late = grid.all_later(bins, grid.span) - 1 + lateness <= watermark
+        is_late = grid.last_ends(bins) - 1 + lateness <= watermark
         if not is_late.any():
             return batch, pa.array(bins)
         if late is not None:

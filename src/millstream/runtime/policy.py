@@ -17,12 +17,13 @@ from millstream.model.counts import StepCounts
 from millstream.model.time import to_datetime
 
 _SHOWN = 300
+_MEND = "mend the step or the record"
 
 
 class BadRecords:
-    """Applies one step's policy and collects its dead letters."""
+    """Applies one step's policy and collects its dead letters; a step that offers none fails."""
 
-    def __init__(self, step: str, on_error: OnError, counts: StepCounts, now: int) -> None:
+    def __init__(self, step: str, on_error: OnError | None, counts: StepCounts, now: int) -> None:
         self._step, self._on_error, self._counts, self._now = step, on_error, counts, now
         self._letters: list[dict[str, Any]] = []
 
@@ -40,8 +41,10 @@ class BadRecords:
         self._counts.refused += 1
 
     def _keep(self, record: Any, problem: Exception | str) -> None:
-        if self._on_error == "fail":
-            raise failure(self._step, record, problem) from (problem if isinstance(problem, Exception) else None)
+        if self._on_error is None or self._on_error == "fail":
+            ways = "" if self._on_error is None else ", or set on_error='skip' or on_error=ms.dead_letter(sink)"
+            made = failure(self._step, record, problem, hint=_MEND + ways)
+            raise made from (problem if isinstance(problem, Exception) else None)
         if self._on_error == "skip":
             return
         letter = {"step": self._step, "error": _text(problem), "record": as_text(record), "at": to_datetime(self._now)}
@@ -55,7 +58,7 @@ class BadRecords:
         return pa.RecordBatch.from_pylist(letters, schema=DEAD_SCHEMA.arrow)
 
 
-def failure(step: str, record: Any, problem: Exception | str) -> StepFailed:
+def failure(step: str, record: Any, problem: Exception | str, *, hint: str = _MEND) -> StepFailed:
     """The error of a failed step: the user's file and line first, then the record."""
     if isinstance(problem, StepFailed):
         return problem
@@ -64,7 +67,7 @@ def failure(step: str, record: Any, problem: Exception | str) -> StepFailed:
         f"{_text(problem)}{where}",
         step=step,
         found=f"record {as_text(record)[:_SHOWN]}",
-        hint="mend the step or the record, or set on_error='skip' or on_error=ms.dead_letter(sink)",
+        hint=hint,
     )
 
 

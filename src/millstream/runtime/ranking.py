@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.graph.rank import Deduplicate, Order, TopN, order_of
+from millstream.graph.rank import RANKS, Deduplicate, Order, TopN, WindowRank, order_of
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
@@ -47,9 +47,10 @@ class Ranked(NamedTuple):
 class Ranking:
     """How many rows of a key stay, and in which order."""
 
-    def __init__(self, node: StreamNode) -> None:
-        assert isinstance(node.operation, (TopN, Deduplicate))
-        self.keys = node.keys
+    def __init__(self, node: StreamNode, *beside: str) -> None:
+        """`beside` names columns that part the rows of a key further."""
+        assert isinstance(node.operation, RANKS)
+        self.keys = (*node.keys, *beside)
         self.n, self._order, self._newest_first, self._ties = _rules(node.operation)
 
     def of(self, table: pa.Table) -> Ranked:
@@ -158,11 +159,13 @@ def _shared(ranks: Numbers, keys: Numbers, columns: list[Numbers]) -> Numbers:
     return np.repeat(ranks[firsts], np.diff(np.r_[firsts, len(ranks)]))
 
 
-def _rules(operation: TopN | Deduplicate) -> tuple[int, Order, bool, bool]:
+def _rules(operation: TopN | Deduplicate | WindowRank) -> tuple[int, Order, bool, bool]:
     """How many rows stay, in which order, whether the newest of equal ones comes first, and whether they share ranks."""
     if isinstance(operation, TopN):
         return operation.n, order_of(operation.by), False, operation.ties
     order = () if operation.by is None else order_of(operation.by)
+    if isinstance(operation, WindowRank):
+        return operation.n, order, operation.newest_first, operation.ties
     if operation.keep == "first":
         return 1, order, False, False
     return 1, tuple((name, not down) for name, down in order), True, False

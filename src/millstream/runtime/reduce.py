@@ -10,16 +10,15 @@ from millstream.graph.step import MAIN, KeyedAggregate, Reduce
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.accumulate_values import ValueAccumulators
 from millstream.runtime.batch import Batch
-from millstream.runtime.chain import as_mapping
 from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import KeyRows, RowOutput, Turn, key_rows
 from millstream.runtime.pages import Due
-from millstream.runtime.policy import failure
 from millstream.runtime.python_types import row_type, tuple_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, stored_types
 from millstream.runtime.stored_keys import MergeSlots
+from millstream.runtime.user_calls import reduced_row
 
 
 class Fold(Protocol):
@@ -47,7 +46,7 @@ class ReduceFold:
     def __init__(self, node: StreamNode) -> None:
         assert isinstance(node.operation, Reduce)
         assert node.input_schema is not None
-        self._step, self._function = node.id, node.operation.function.target
+        self._step, self._function = node.id, node.operation.function
         self._names = node.input_schema.names
         self.content = row_type(node.input_schema)
 
@@ -59,10 +58,7 @@ class ReduceFold:
         """Call the user's function with dicts."""
         made = came
         if held is not None:
-            try:
-                made = as_mapping(self._function(dict(zip(self._names, held, strict=True)), came))
-            except Exception as problem:
-                raise failure(self._step, came, problem) from problem
+            made = reduced_row(self._step, self._function, dict(zip(self._names, held, strict=True)), came)
         return tuple(made.get(name) for name in self._names), made
 
 
@@ -118,7 +114,7 @@ class RunningOperator:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
         entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, merge=self._fold.merge)
         counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, "fail")
+        bad = turn.hands.bad_records(self._node.id, None)
         out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)
         for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
             out.phase = phase

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millstream.graph.aggregate import Aggregate
 from millstream.graph.join import Join, WindowJoin
-from millstream.graph.rank import Deduplicate, TopN
+from millstream.graph.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.rules import Patterns
 from millstream.graph.step import MAIN, KeyedAggregate, Pattern, Reduce, Window
 from millstream.graph.stored_type import canonical, stored_schema
@@ -132,7 +132,7 @@ def _settings(node: StreamNode, rows: Schema) -> dict[str, Any]:
             return {"within": None if operation.lower is None else [operation.lower, operation.upper]}
         case TopN() | Deduplicate():
             return {"by": operation.by, "keeps": operation.n if isinstance(operation, TopN) else operation.keep}
-        case WindowJoin():
+        case WindowJoin() | WindowRank():
             return {"window": operation.window.stored}
         case _:
             return {}

@@ -1,6 +1,7 @@
-"""Where tumbling and sliding windows begin: every so many milliseconds, or every so many days of a time zone.
+"""Where windows begin and end: every so many milliseconds, or every so many days of a time zone.
 
-A bin is the time between two starts. A window is a run of bins, `span` of them; its bins are called by their starts.
+A bin is the time between two starts, or two ends. A window is a run of bins, `span` of them or, where windows are cumulative,
+up to `span`; its bins are called by their starts.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import zoneinfo
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +28,7 @@ class Grid(Protocol):
     """The starts of bins, for one time or for many."""
 
     span: int
-    """How many bins make a window."""
+    """How many bins make a window, the longest one if they differ."""
 
     def start_of(self, time: int) -> int:
         """The start of the bin that holds an instant."""
@@ -58,6 +60,18 @@ class Grid(Protocol):
 
     def next_ends(self, starts: Times, watermark: int) -> Times:
         """For each bin, the last instant of the first of its windows that the watermark has not passed, else of its last."""
+        ...
+
+    def last_ends(self, starts: Times) -> Times:
+        """The end of the last window of each bin."""
+        ...
+
+    def windows_at(self, time: int) -> list[tuple[int, int]]:
+        """Start and end of the windows that an instant belongs to, the one that ends first in front."""
+        ...
+
+    def windows_of(self, times: Times) -> Iterator[tuple[Times, Times]]:
+        """The same for many: start and end of one window of each time, then of the next; without one it ends before all time."""
         ...
 
 
@@ -100,6 +114,51 @@ class FixedGrid:
         first, last = starts + self._slide - 1, starts + self.span * self._slide - 1
         passed = np.maximum(0, (watermark - first) // self._slide + 1) if watermark > MIN_TIME else 0
         return np.minimum(first + passed * self._slide, last)
+
+    def last_ends(self, starts: Times) -> Times:
+        """The end of the last window of each bin."""
+        return self.all_later(starts, self.span)
+
+    def windows_at(self, time: int) -> list[tuple[int, int]]:
+        """The windows that an instant belongs to."""
+        return _windows_at(self, time)
+
+    def windows_of(self, times: Times) -> Iterator[tuple[Times, Times]]:
+        """The windows that times belong to."""
+        return _windows_of(self, times)
+
+
+class CumulativeGrid(FixedGrid):
+    """Bins of equal length; windows begin every `span` bins and end with each of them."""
+
+    def __init__(self, window: WindowSpec) -> None:
+        super().__init__(window)
+        self._size = window.size
+
+    def first_of(self, starts: Times) -> Times:
+        """The start of the windows to which each bin belongs."""
+        return (starts - self._offset) // self._size * self._size + self._offset
+
+    def last_ends(self, starts: Times) -> Times:
+        """The end of the longest window of each bin."""
+        return self.first_of(starts) + self._size
+
+    def next_ends(self, starts: Times, watermark: int) -> Times:
+        """For each bin, the last instant of its first window that is open, else of its last."""
+        return np.minimum(super().next_ends(starts, watermark), self.last_ends(starts) - 1)
+
+    def windows_at(self, time: int) -> list[tuple[int, int]]:
+        """The windows that an instant belongs to."""
+        first = (time - self._offset) // self._size * self._size + self._offset
+        return [(first, end) for end in range(self.start_of(time) + self._slide, first + self._size + 1, self._slide)]
+
+    def windows_of(self, times: Times) -> Iterator[tuple[Times, Times]]:
+        """The windows that times belong to."""
+        bins = self.starts_of(times)
+        firsts, lasts = self.first_of(bins), self.last_ends(bins)
+        for number in range(1, self.span + 1):
+            ends = self.all_later(bins, number)
+            yield firsts, np.where(ends <= lasts, ends, MIN_TIME)
 
 
 class CalendarGrid:
@@ -162,6 +221,18 @@ class CalendarGrid:
             found = np.where(end > watermark, end, found)
         return found
 
+    def last_ends(self, starts: Times) -> Times:
+        """The end of the last window of each bin."""
+        return self.all_later(starts, self.span)
+
+    def windows_at(self, time: int) -> list[tuple[int, int]]:
+        """The windows that an instant belongs to."""
+        return _windows_at(self, time)
+
+    def windows_of(self, times: Times) -> Iterator[tuple[Times, Times]]:
+        """The windows that times belong to."""
+        return _windows_of(self, times)
+
     def _computed_start(self, number: int) -> int:
         local = number * self._slide + self._offset
         return local - self._utc_offset(local, None)
@@ -174,7 +245,22 @@ class CalendarGrid:
         return 0 if offset is None else round(offset.total_seconds() * 1000)
 
 
+def _windows_at(grid: Grid, time: int) -> list[tuple[int, int]]:
+    newest = grid.start_of(time)
+    starts = [grid.later(newest, -number) for number in reversed(range(grid.span))]
+    return [(start, grid.later(start, grid.span)) for start in starts]
+
+
+def _windows_of(grid: Grid, times: Times) -> Iterator[tuple[Times, Times]]:
+    newest = grid.starts_of(times)
+    for number in reversed(range(grid.span)):
+        starts = grid.all_later(newest, -number)
+        yield starts, grid.all_later(starts, grid.span)
+
+
 @functools.lru_cache(256)
 def grid_of(window: WindowSpec) -> Grid:
-    """The starts of a tumbling or sliding window; one grid serves all tasks of a process, since a calendar learns."""
+    """The bounds of windows of fixed length; one grid serves all tasks of a process, since a calendar learns."""
+    if window.kind == "cumulative":
+        return CumulativeGrid(window)
     return FixedGrid(window) if window.time_zone is None else CalendarGrid(window)

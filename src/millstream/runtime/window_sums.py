@@ -78,6 +78,11 @@ class WindowSums:
         starts = pa.array(self._grid.numbered(numbers[order]))
         return windows.take(pa.array(order)).set_column(windows.schema.get_field_index(START), START, starts)
 
+    def bounds(self, windows: pa.Table) -> tuple[Times, Times]:
+        """Starts and ends of windows."""
+        starts: Times = np.asarray(windows.column(START).combine_chunks())
+        return starts, self._grid.all_later(starts, self._grid.span)
+
     def _looked_for(self, blocks: pa.Table, wanted: _Wanted) -> pa.Table:
         """Windows of blocks that are found by their keys and numbers."""
 

@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows with built-in aggregates, kept as one row per key and slide-long bin.
+"""Tumbling, sliding and cumulative windows with built-in aggregates, kept as one row per key and slide-long bin.
 
 A window fires when the watermark passes its last instant: windows whose last instant lies in (watermark before, watermark
 now]. Rows for a window that fired but is within the allowed lateness fire it again. Both follow from the watermarks of the
@@ -18,6 +18,7 @@ from millstream.runtime.accumulate import Accumulators
 from millstream.runtime.aggregates import accumulators_of
 from millstream.runtime.columns import ColumnPages
 from millstream.runtime.combine import BIN
+from millstream.runtime.cumulative_sums import sums_of
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, group_by_key
 from millstream.runtime.pages import Due
@@ -26,7 +27,7 @@ from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import key_columns
 from millstream.runtime.window_grid import Times, grid_of
 from millstream.runtime.window_results import WindowResults
-from millstream.runtime.window_sums import START, WindowSums
+from millstream.runtime.window_sums import START
 
 _MARK = HIDDEN + "mark"
 
@@ -48,7 +49,7 @@ class WindowAggregateOperator:
         self._stored = window_columns(node, self._accumulators)
         self._results = WindowResults(node, self._accumulators)
         self._by = [*node.keys, BIN]
-        self._sums = WindowSums(self._grid, self._accumulators, node.keys)
+        self._sums = sums_of(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, turn: Turn) -> Due:
@@ -68,7 +69,7 @@ class WindowAggregateOperator:
             self._fire(state, turn, BEFORE, before, now)
         state = self._take(state, share.after, pages, turn, now, AFTER)
         bins = np.asarray(state.column(BIN).combine_chunks())
-        ends = self._grid.all_later(bins, self._grid.span) - 1 + self._operation.lateness
+        ends = self._grid.last_ends(bins) - 1 + self._operation.lateness
         return pages.store(state.filter(pa.array(ends > now)), lambda table: self._next_due(table, now))
 
     def _take(
@@ -111,8 +112,7 @@ class WindowAggregateOperator:
     def _emit(self, windows: pa.Table, turn: Turn, phase: int) -> None:
         if windows.num_rows == 0:
             return
-        starts = np.asarray(windows.column(START).combine_chunks())
-        ends = self._grid.all_later(starts, self._grid.span)
+        starts, ends = self._sums.bounds(windows)
         self._results.emit(windows, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.plan.window_jobs import EARLY, WRITTEN, every_window
 
 import millstream as ms
+from millstream.api.declarative import load_job
 from millstream.errors import InvalidStep
 from millstream.plan.explain import explain
 from millstream.plan.serialize import from_json, to_json
@@ -268,3 +269,37 @@ def test_plans_say_when_windows_fire():
         "state      shown: value of int, per window",
     ):
         assert line in text
+
+
+def test_windows_of_a_job_file_are_ranked():
+    text = """
+job: ranked
+steps:
+  - source: in
+    from: {memory: {rows: []}}
+    schema: k string, at long
+  - event_time: at
+  - top_n: 2
+    id: best
+    key_by: k
+    by: at desc
+    rank: place
+    window: {cumulative: 1h, step: 10m, offset: -5m}
+    allowed_lateness: 1m
+  - deduplicate: last
+    id: last
+    input: in.event_time
+    key_by: k
+    window: {tumbling: 1h}
+  - sink: out
+    to: {collect: {name: x}}
+"""
+    steps = {step.id: step.operation for step in load_job(text).model.steps}
+    assert steps["best"].window == ms.cumulative("1h", "10m", offset="-5m")
+    assert (steps["best"].n, steps["best"].rank, steps["best"].lateness) == (2, "place", 60_000)
+    assert steps["last"].newest_first
+    for line in ("emit: end", "ttl: 1s"):
+        with pytest.raises(InvalidStep, match="cannot be used in deduplicate steps with window"):
+            load_job(text.replace("{tumbling: 1h}", f"{{tumbling: 1h}}\n    {line}"))
+    with pytest.raises(InvalidStep, match="cumulative"):
+        load_job(text.replace(", step: 10m", ""))

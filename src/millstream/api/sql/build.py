@@ -155,7 +155,7 @@ def _projected(
 ) -> Relation:
     place = building.place
     if relation.window is not None:
-        hint = "write GROUP BY window_start, window_end, or join two such tables"
+        hint = "write GROUP BY window_start, window_end, rank its rows with ROW_NUMBER(), or join two such tables"
         raise place.refuse(WINDOW, "a window table without GROUP BY", hint=hint)
     columns = columns_of(items_of(select, relation, place), place)
     is_same = list(columns) == [(name, text_of(column(name), place)) for name in relation.stream.schema.names]

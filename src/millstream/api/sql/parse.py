@@ -24,11 +24,11 @@ _BEGINNINGS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, Token
 
 
 def _window_table(name: str) -> Callable[[Any], exp.Expr]:
-    """Reads what stands in the brackets of `TUMBLE(TABLE stream, DESCRIPTOR(ts), ...)`."""
+    """Reads what stands in the brackets of `TUMBLE(TABLE stream, DESCRIPTOR(ts), ...)`, or of `TUMBLE(ts, ...)` in GROUP BY."""
 
     def parse(parser: Any) -> exp.Expr:
         if not parser._match(TokenType.TABLE):
-            parser.raise_error(f"{name} needs TABLE and the name of a stream")
+            return exp.Anonymous(this=name, expressions=parser._parse_csv(parser._parse_disjunction))
         table = parser._parse_table_parts()
         if not parser._match(TokenType.PARTITION_BY) and not parser._match(TokenType.COMMA):
             parser.raise_error(f"{name} needs a comma behind its table")

@@ -12,9 +12,12 @@ from millstream.api.sql.items import Item, columns_of, items_of
 from millstream.api.sql.refusal import RANK, Place
 from millstream.api.sql.scope import Relation, relation_of, resolved
 from millstream.api.sql.shapes import Ranking
-from millstream.api.sql.times import event_columns
+from millstream.api.sql.times import WINDOW_TIME, event_columns
+from millstream.api.sql.window_rank import beside_window, window_ranking, with_window_columns
 from millstream.api.sql.writing import column, text_of
-from millstream.graph.rank import Deduplicate, RankEmit, TopN
+from millstream.graph.expressions import reading
+from millstream.graph.expressions.refusal import Site
+from millstream.graph.rank import Deduplicate, RankEmit, TopN, WindowRank
 from millstream.graph.step import Select, WithColumns
 
 _SHAPE = (
@@ -53,23 +56,39 @@ def ranked(
     building.require_final(relation, "a ranking")
     most, left = _bound(shape, conditions, place)
     order = _order(shape, relation, place)
-    items = _items(shape, relation, place)
+    items = _items(shape, with_window_columns(relation), place)
     stream = relation.stream
     if order.computed:
         adding = WithColumns(columns=order.computed)
         stream = building.step(adding, (stream._as_input(),), names.child("keys"), state=False)
-    emit, rank = building.rank_emit(), str(shape.rank)
-    times = event_columns(relation.stream._job, relation.stream.as_input())
-    operation: TopN | Deduplicate = order.first_row(times, emit)
-    if most > 1 or function == "RANK":
-        operation = TopN(n=most, by=order.by, rank=rank, ties=function == "RANK", emit=emit)
+    # The SELECT list need not give a column of the rows that has the name of the rank.
+    rank = str(shape.rank)
+    own = rank if rank not in stream.schema else free_name(rank, set(stream.schema.names))
+    ranking = TopN(n=most, by=order.by, rank=own, ties=function == "RANK", emit="end")
+    operation = _operation(building, ranking, relation, order)
     made = building.step(operation, (stream.key_by(*order.keys)._as_input(),), names, state=True)
-    number = column(rank) if isinstance(operation, TopN) else exp.Literal.number("1L")
+    number = exp.Literal.number("1L") if isinstance(operation, Deduplicate) else column(own)
     columns = columns_of([Item(name=i.name, node=number if i.name == rank else i.node) for i in items], place)
     stream = made
     if list(columns) != [(name, text_of(column(name), place)) for name in made.schema.names]:
         stream = building.step(Select(columns=columns), (made._as_input(),), names.child("ranked"), state=False)
-    return relation_of(stream, shape.table, stateful=made, is_updating=emit != "end"), left
+    return relation_of(stream, shape.table, stateful=made, is_updating=_is_updating(operation)), left
+
+
+def _operation(building: Building, ranking: TopN, relation: Relation, order: _Order) -> TopN | Deduplicate | WindowRank:
+    """The step that keeps the first rows of each key, or of each key and window."""
+    if relation.window is not None:
+        return window_ranking(building, ranking, relation)
+    emit = building.rank_emit()
+    if ranking.n > 1 or ranking.ties:
+        return dataclasses.replace(ranking, emit=emit)
+    times = event_columns(relation.stream._job, relation.stream._as_input())
+    return order.first_row(times, emit)
+
+
+def _is_updating(operation: TopN | Deduplicate | WindowRank) -> bool:
+    """Whether a row may be said again with another rank."""
+    return operation.lateness > 0 if isinstance(operation, WindowRank) else operation.emit != "end"
 
 
 def _checked(shape: Ranking, place: Place) -> str:
@@ -97,7 +116,13 @@ def _items(shape: Ranking, relation: Relation, place: Place) -> list[Item]:
         for node in inner.expressions
     ]
     inner.set("expressions", placed)
-    return items_of(inner, relation, place)
+    time = reading.read(Site(text=WINDOW_TIME, step=place.step))
+
+    def computed(node: exp.Expr) -> exp.Expr:
+        is_time = relation.window is not None and node == column("window_time")
+        return time.copy() if is_time else node
+
+    return [Item(name=item.name, node=item.node.transform(computed)) for item in items_of(inner, relation, place)]
 
 
 def _bound(shape: Ranking, conditions: list[exp.Expr], place: Place) -> tuple[int, list[exp.Expr]]:
@@ -136,6 +161,8 @@ def _order(shape: Ranking, relation: Relation, place: Place) -> _Order:
         return name
 
     keys = [name_of(node, "key") for node in shape.over.args.get("partition_by") or ()]
+    if relation.window is not None:
+        keys = beside_window(keys, shape, place)
     if not keys:
         keys.append(name_of(exp.Literal.number(1), "all_rows"))
     columns = []

@@ -59,8 +59,7 @@ def _table(building: Building, node: exp.Expr, names: Names, *, is_version: bool
     alias = node.alias
     call = window_call(node)
     if call is not None:
-        named = call.expressions[0]
-        return windowed_table(call, building.relation_named(named.name, alias, named), building.place)
+        return windowed_table(call, lambda named: building.relation_named(named.name, alias, named), building.place)
     if isinstance(node, exp.Subquery):
         from millstream.api.sql.build import query
 
@@ -71,7 +70,7 @@ def _table(building: Building, node: exp.Expr, names: Names, *, is_version: bool
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         return building.relation_named(node.name, alias, node)
     problem = "FROM takes streams, window tables and SELECT in brackets"
-    known = "stream, TUMBLE(...), HOP(...), SESSION(...), (SELECT ...)"
+    known = "stream, TUMBLE(...), HOP(...), CUMULATE(...), SESSION(...), (SELECT ...)"
     raise building.place.refuse(TABLE, problem, at=node, found=node.sql("spark"), known=known)
 
 
@@ -82,7 +81,7 @@ def filtered(building: Building, relation: Relation, where: list[exp.Expr], name
     place = building.place
     condition = resolved(all_of(where), relation, place)
     if relation.window is not None and uses(condition, WINDOW_COLUMNS) is not None:
-        hint = "write the condition in HAVING"
+        hint = "write the condition in HAVING, or around the ranking"
         raise place.refuse(WINDOW, "WHERE comes before the window", at=where[0], hint=hint)
     operation = Filter(where=text_of(condition, place))
     return relation.on(building.step(operation, (relation.stream._as_input(),), names, state=False))

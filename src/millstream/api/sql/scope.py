@@ -25,9 +25,12 @@ class Windowed:
 
     spec: WindowSpec
     alias: str | None
-    """`window` or `session_window` in GROUP BY; nothing in FROM, where the columns are `window_start`, …"""
+    """`window` or `session_window` in GROUP BY, or no text where functions give its bounds; nothing in FROM, where the
+    columns are `window_start`, …"""
     partition: tuple[exp.Expr, ...] | None = None
     """What a SESSION in FROM is partitioned by."""
+    call: exp.Anonymous | None = None
+    """`TUMBLE(ts, size)` in GROUP BY, whose bounds are given by functions of the same arguments: `TUMBLE_START(ts, size)`."""
     is_instant: bool = False
     """Whether no window is named: results of windows are grouped by the end of theirs."""
 
@@ -79,6 +82,8 @@ def resolved(node: exp.Expr, relation: Relation, place: Place) -> exp.Expr:
         if isinstance(each, exp.Anonymous):
             if _is_window_time(each, relation):
                 return column("window_time")
+            if bound := bound_of(each, relation, place):
+                return column(bound)
             each.set("this", str(each.this).lower())  # SUM(x) and sum(x) are one aggregate
         return _found(each, relation, place) if isinstance(each, exp.Column) else each
 
@@ -90,6 +95,21 @@ def _is_window_time(call: exp.Anonymous, relation: Relation) -> bool:
     if relation.window is None or str(call.this).lower() != "window_time" or len(call.expressions) != 1:
         return False
     return isinstance(call.expressions[0], exp.Column) and call.expressions[0].name.lower() == relation.window.alias
+
+
+_BOUNDS = {"start": "window_start", "end": "window_end", "rowtime": "window_time"}
+
+
+def bound_of(call: exp.Anonymous, relation: Relation, place: Place) -> str | None:
+    """The column of the window that `TUMBLE_START(ts, size)` means beside `GROUP BY TUMBLE(ts, size)`."""
+    window = None if relation.window is None else relation.window.call
+    name, _, bound = str(call.this).lower().rpartition("_")
+    if window is None or name != str(window.this).lower() or bound not in _BOUNDS:
+        return None
+    if [each.sql().lower() for each in call.expressions] != [each.sql().lower() for each in window.expressions]:
+        hint = f"write {call.this}({', '.join(each.sql('spark') for each in window.expressions)})"
+        raise place.refuse(COLUMN, f"{call.this} is of another window than GROUP BY", at=call, hint=hint)
+    return _BOUNDS[bound]
 
 
 def _found(node: exp.Column, relation: Relation, place: Place) -> exp.Expr:

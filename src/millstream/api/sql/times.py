@@ -11,7 +11,7 @@ from sqlglot import exp
 from millstream.api.sql.refusal import DURATION, Place
 from millstream.graph.enrich import Lookup
 from millstream.graph.join import TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate
+from millstream.graph.rank import Deduplicate, WindowRank
 from millstream.graph.step import (
     LATE,
     MAIN,
@@ -86,7 +86,7 @@ def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) 
     if edge.output != MAIN:
         return frozenset()
     match node.operation:
-        case EventTime() | WindowJoin():
+        case EventTime() | WindowJoin() | WindowRank():
             return frozenset(begin(node))
         case Window() if node.operation.aggregates:
             return frozenset(begin(node))

@@ -1,11 +1,13 @@
-"""Windows of a statement: `FROM TUMBLE(TABLE stream, DESCRIPTOR(ts), ...)` and `GROUP BY window(ts, ...)`."""
+"""Windows of a statement: `FROM TUMBLE(TABLE s, DESCRIPTOR(ts), ...)`, or in GROUP BY `window(ts, ...)` and `TUMBLE(ts, ...)`."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
+from millstream.api.sql.parse import WINDOW_TABLES
 from millstream.api.sql.refusal import EVENT_TIME, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, resolved
 from millstream.api.sql.times import event_columns, interval_ms
@@ -15,25 +17,36 @@ from millstream.graph.window import WindowSpec
 _FORMS = {
     "TUMBLE": "TUMBLE(TABLE stream, DESCRIPTOR(ts), INTERVAL size [, INTERVAL offset])",
     "HOP": "HOP(TABLE stream, DESCRIPTOR(ts), INTERVAL slide, INTERVAL size [, INTERVAL offset])",
+    "CUMULATE": "CUMULATE(TABLE stream, DESCRIPTOR(ts), INTERVAL step, INTERVAL size [, INTERVAL offset])",
     "SESSION": "SESSION(TABLE stream [PARTITION BY key, ...], DESCRIPTOR(ts), INTERVAL gap)",
     "window": "window(ts, 'size' [, 'slide' [, 'start']])",
     "session_window": "session_window(ts, 'gap')",
 }
-_MOST = {"TUMBLE": (1, 2), "HOP": (2, 3), "SESSION": (1, 1), "window": (1, 3), "session_window": (1, 1)}
+_MOST = {
+    "TUMBLE": (1, 2), "HOP": (2, 3), "CUMULATE": (2, 3), "SESSION": (1, 1), "window": (1, 3), "session_window": (1, 1),
+}  # fmt: skip
 GROUP_WINDOWS = ("window", "session_window")
+_GROUP_FORMS = {
+    "TUMBLE": "TUMBLE(ts, INTERVAL size)",
+    "HOP": "HOP(ts, INTERVAL slide, INTERVAL size)",
+    "SESSION": "SESSION(ts, INTERVAL gap)",
+}
+"""Windows that stand in GROUP BY under the names of window tables."""
 
 
 def is_group_window(node: exp.Expr) -> bool:
     """Whether a part of GROUP BY is a window."""
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in GROUP_WINDOWS
+    name = str(node.this) if isinstance(node, exp.Anonymous) else ""
+    return name.lower() in GROUP_WINDOWS or name.upper() in WINDOW_TABLES
 
 
-def windowed_table(call: exp.Anonymous, relation: Relation, place: Place) -> Relation:
+def windowed_table(call: exp.Anonymous, named: Callable[[exp.Table], Relation], place: Place) -> Relation:
     """The relation with the window that a table function in FROM gives it."""
     name = str(call.this).upper()
-    if name not in _FORMS:
-        raise place.refuse(WINDOW, f"{name} is not offered", at=call, known=("TUMBLE", "HOP", "SESSION"))
     arguments = call.expressions[1:]
+    if not call.expressions or not isinstance(call.expressions[0], exp.Table):
+        raise _wrong(name, call, place)
+    relation = named(call.expressions[0])
     place_of_time = next((n for n, each in enumerate(arguments) if _is_descriptor(each)), None)
     if place_of_time is None:
         raise _wrong(name, call, place)
@@ -61,6 +74,8 @@ def _is_descriptor(node: exp.Expr) -> bool:
 
 def group_window(call: exp.Anonymous, relation: Relation, place: Place) -> Relation:
     """The relation with the window that stands in GROUP BY."""
+    if str(call.this).upper() in WINDOW_TABLES:
+        return _group_function(call, relation, place)
     name = str(call.this).lower()
     if relation.window is not None:
         raise place.refuse(WINDOW, "two windows in one statement", at=call, hint="keep one of them")
@@ -72,6 +87,23 @@ def group_window(call: exp.Anonymous, relation: Relation, place: Place) -> Relat
     return dataclasses.replace(relation, window=Windowed(spec=spec, alias=name))
 
 
+def _group_function(call: exp.Anonymous, relation: Relation, place: Place) -> Relation:
+    """`GROUP BY TUMBLE(ts, size)`; `TUMBLE_START(ts, size)` gives its bounds."""
+    name = str(call.this).upper()
+    if relation.window is not None:
+        raise place.refuse(WINDOW, "two windows in one statement", at=call, hint="keep one of them")
+    if name not in _GROUP_FORMS:
+        hint = f"write FROM {_FORMS[name]} and GROUP BY window_start, window_end"
+        raise place.refuse(WINDOW, f"{name} has no place in GROUP BY", at=call, hint=hint)
+    least, _ = _MOST[name]
+    if len(call.expressions) != least + 1:
+        raise place.refuse(WINDOW, f"{name} is written otherwise", at=call, known=_GROUP_FORMS[name], hint="correct it")
+    _check_names(call, relation, place)
+    _check_time(call.expressions[0], relation, place)
+    spec = _spec(name, call.expressions[1:], call, place)
+    return dataclasses.replace(relation, window=Windowed(spec=spec, alias="", call=call))
+
+
 def _spec(name: str, arguments: list[exp.Expr], call: exp.Expr, place: Place) -> WindowSpec:
     least, most = _MOST[name]
     if not least <= len(arguments) <= most:
@@ -81,13 +113,13 @@ def _spec(name: str, arguments: list[exp.Expr], call: exp.Expr, place: Place) ->
         match name:
             case "SESSION" | "session_window":
                 return WindowSpec(kind="session", gap=lengths[0])
-            case "HOP":
+            case "HOP" | "CUMULATE":
                 slide, size, offset = (*lengths, 0)[:3]
             case "TUMBLE":
                 slide, size, offset = lengths[0], *(*lengths, 0)[:2]
             case _:
                 size, slide, offset = lengths[0], lengths[1] if len(lengths) > 1 else lengths[0], (*lengths, 0, 0)[2]
-        kind = "tumbling" if slide == size else "sliding"
+        kind = "cumulative" if name == "CUMULATE" else "tumbling" if slide == size else "sliding"
         return WindowSpec(kind=kind, size=size, slide=slide, offset=offset)  # type: ignore[arg-type]
     except InvalidStep as problem:
         raise place.refuse(WINDOW, problem.message, at=call, found=problem.found, hint=_FORMS[name]) from None

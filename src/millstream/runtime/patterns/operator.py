@@ -76,7 +76,7 @@ class PatternOperator:
         operation = self._operation
         functions = {MAIN: operation.function, TIMED_OUT: operation.timed_out}
         counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, "fail")
+        bad = turn.hands.bad_records(self._node.id, None)
         found: dict[str, Results] = {}
         for output, measures in zip((MAIN, TIMED_OUT), self._measures, strict=True):
             function, schema = functions[output], self._node.outputs.get(output)

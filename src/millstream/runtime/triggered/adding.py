@@ -6,14 +6,14 @@ import bisect
 from typing import Any
 
 from millstream.runtime.entries import Entry
-from millstream.runtime.row_windows import Assigner
+from millstream.runtime.open_windows import Assigner
 from millstream.runtime.triggered.asked import CONTINUE, FIRE
 from millstream.runtime.triggered.calls import Calls
 from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
 
 
 class Adding:
-    """Adds rows of one key to its windows, in the order they came. Windows stand in the order of their starts."""
+    """Adds rows of one key to its windows, in the order they came. Windows stand in the order of their ends, which differ."""
 
     def __init__(self, calls: Calls, entry: Entry, assign: Assigner | None) -> None:
         self._calls, self._entry, self._assign = calls, entry, assign
@@ -21,7 +21,7 @@ class Adding:
         self._merges = calls.operation.window.kind == "session"
         self._is_event_timed = calls.operation.window.is_event_timed
         self._windows: list[AnyWindow] = list(entry.slots[-1] or ())
-        self._starts = [window.start for window in self._windows]
+        self._ends = [window.end for window in self._windows]
         calls.scope.entry = entry
 
     def add(self, row: Any, time: int | None, values: tuple[Any, ...]) -> bool:
@@ -49,35 +49,35 @@ class Adding:
             self._calls.obey(answer)
             if answer & FIRE and self._calls.ends_when_fired:
                 self._calls.function.clear()
-                self._take_out(bisect.bisect_left(self._starts, window.start), 1)
+                self._take_out(bisect.bisect_left(self._ends, window.end), 1)
         scope.timestamp = None
 
     def _found(self, start: int, end: int) -> AnyWindow | None:
-        """The window with this start, new if there is none; `None` when it is gone."""
+        """The window with these bounds, new if there is none; `None` when it is gone."""
         if self._is_event_timed and end - 1 + self._lateness <= self._calls.scope.watermark:
             return None
-        place = bisect.bisect_left(self._starts, start)
-        if place < len(self._starts) and self._starts[place] == start:
+        place = bisect.bisect_left(self._ends, end)
+        if place < len(self._ends) and self._ends[place] == end:
             return self._windows[place]
         return self._put(place, self._calls.opened(start, end))
 
     def _put(self, place: int, window: AnyWindow) -> AnyWindow:
         self._windows.insert(place, window)
-        self._starts.insert(place, window.start)
+        self._ends.insert(place, window.end)
         return window
 
     def _take_out(self, place: int, count: int) -> None:
         del self._windows[place : place + count]
-        del self._starts[place : place + count]
+        del self._ends[place : place + count]
 
     def _joined(self, start: int, end: int) -> AnyWindow | None:
         """The session that a row makes of those it touches; `None` when it touches none and its own is gone.
 
         Sessions of a key lie apart, so that those which a row touches stand side by side.
         """
-        behind = first = bisect.bisect_right(self._starts, end)
-        while first and self._windows[first - 1].end >= start:
-            first -= 1
+        first = behind = bisect.bisect_left(self._ends, start)
+        while behind < len(self._windows) and self._windows[behind].start <= end:
+            behind += 1
         touched = self._windows[first:behind]
         if not touched:
             return self._found(start, end)

@@ -20,7 +20,7 @@ class Calls:
         operation = node.operation
         self.contents, self.operation = contents, operation
         counts = turn.hands.count(node.id)
-        bad = turn.hands.bad_records(node.id, "fail")
+        bad = turn.hands.bad_records(node.id, None)
         sides = dict(operation.outputs)
         made = {
             name: RowOutput(name, schema, bad, counts, turn.emit)

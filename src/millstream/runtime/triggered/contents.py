@@ -12,11 +12,10 @@ from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import to_datetime
 from millstream.runtime.accumulate_values import ValueAccumulators
-from millstream.runtime.chain import as_mapping
 from millstream.runtime.python_types import list_of, row_type, tuple_of
-from millstream.runtime.row_windows import called
 from millstream.runtime.triggered.evictors import Element, Evict, eviction
 from millstream.runtime.triggered.windows import Scope
+from millstream.runtime.user_calls import reduced_row, rows_made
 
 
 class TriggeredContents:
@@ -84,7 +83,7 @@ class TriggeredContents:
     def _reduced(self, earlier: Any, later: Any) -> Any:
         assert self._operation.reduce is not None, "only reductions are reduced"
         held, came = (dict(zip(self._names, packed, strict=True)) for packed in (earlier, later))
-        row = as_mapping(called(self._node.id, came, self._operation.reduce.target, held, came))
+        row = reduced_row(self._node.id, self._operation.reduce, held, came)
         return tuple(row.get(name) for name in self._names)
 
     def shown(self, content: Any, scope: Scope) -> Any:
@@ -109,8 +108,7 @@ class TriggeredContents:
         key = dict(zip(self._node.keys, scope.key, strict=True))
         given = [dict(zip(self._names, packed, strict=True)) for _, packed, _ in content]
         extra = (scope,) if self._operation.is_stateful_function else ()
-        made: Iterable[Any] = called(self._node.id, key, function, key, scope.window, given, *extra) or ()
-        return made
+        return rows_made(self._node.id, key, function, key, scope.window, given, *extra)
 
     def _aggregated(self, values: ValueAccumulators, content: Any, scope: Scope) -> dict[str, Any]:
         held = list(content)

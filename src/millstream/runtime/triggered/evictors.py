@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.errors import StepFailed
 from millstream.graph.evictor import EvictorSpec
-from millstream.runtime.row_windows import called
+from millstream.runtime.user_calls import called
 
 Element = tuple[int | None, Any, Any]
 Evict = Callable[[list[Element], Any], list[Element]]

@@ -7,9 +7,9 @@ from typing import Any
 
 from millstream.api.state import StateCell, states_of
 from millstream.graph.step import Window
-from millstream.runtime.row_windows import called
 from millstream.runtime.triggered.windows import KeyCell, Scope, WindowCell
 from millstream.runtime.ttl import ExpiringCell
+from millstream.runtime.user_calls import called
 
 
 class BoundFunction:

@@ -14,10 +14,10 @@ from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.entries import Entries
 from millstream.runtime.exchange import AFTER, BEFORE
 from millstream.runtime.keyed import Turn, key_rows
+from millstream.runtime.open_windows import Assigner, assigner_of
 from millstream.runtime.pages import Due
 from millstream.runtime.policy import failure
 from millstream.runtime.python_types import list_of, tuple_of
-from millstream.runtime.row_windows import Assigner, assigner_of
 from millstream.runtime.step_state import Paging
 from millstream.runtime.stored import Slot, slots_of, stored_types
 from millstream.runtime.triggered.adding import Adding

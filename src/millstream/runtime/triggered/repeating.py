@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.model.time import MIN_TIME
 from millstream.runtime.triggered.asked import CONTINUE, FIRE, PURGE, Asked, Quiet, held
 from millstream.runtime.triggered.windows import Scope, WindowCell
 
@@ -83,7 +84,10 @@ class EveryProcessing(Quiet):
 
 
 class EveryEvent(Quiet):
-    """Fires when the watermark has passed a multiple of an interval behind a row, at the end, and for late rows."""
+    """Fires at the multiples of an interval that the watermark passes and behind which rows came; at the end, and for late rows.
+
+    They begin behind the window's earliest row: before that there is nothing to show.
+    """
 
     def __init__(self, cell: WindowCell, interval: int) -> None:
         self._cell, self._interval = cell, interval
@@ -95,7 +99,8 @@ class EveryEvent(Quiet):
                 return FIRE
             scope.event_timer(scope.open.last)
         assert scope.timestamp is not None, "a step with this trigger has event time"
-        from_then = max(scope.timestamp, scope.watermark + 1)
+        has_begun = scope.open.pane > 0 and scope.watermark > MIN_TIME
+        from_then = scope.watermark + 1 if has_begun else max(scope.timestamp, scope.watermark + 1)
         self._set((from_then // self._interval + 1) * self._interval - 1, scope)
         return CONTINUE
 

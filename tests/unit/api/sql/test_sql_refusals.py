@@ -10,8 +10,46 @@ RANKED = "FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY user ORDER BY x) AS rn
 TUMBLE = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND)"
 BOTH = "FROM stream a JOIN other b ON a.x = b.id"
 VERSIONS = "FROM stream a JOIN other FOR SYSTEM_TIME AS OF a.at AS b"
+IN_WINDOWS = f"FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {{}} ORDER BY x) AS rn {TUMBLE})"
+IN_SESSIONS = IN_WINDOWS.format("window_start, window_end").replace("TUMBLE", "SESSION")
 LEFT_WINDOW = "FROM TUMBLE(TABLE stream, DESCRIPTOR(at), INTERVAL '1' SECOND) a"
+ONE, TWO, THREE = (f"INTERVAL '{count}' SECOND" for count in (1, 2, 3))
+GROUPED = "SELECT COUNT(*) AS n FROM stream GROUP BY"
+BY_WINDOW = "GROUP BY user, window_start, window_end"
+OTHER_END = f"SELECT TUMBLE_END(at, {TWO}) AS e FROM stream GROUP BY TUMBLE(at, {ONE})"
+SAME_NAME = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY x ORDER BY user) AS x FROM stream) WHERE x <= 2"
+WINDOW_CASES = [
+    ("STEP-145", f"SELECT user {TUMBLE}", "without GROUP BY", "ROW_NUMBER"),
+    (
+        "STEP-145",
+        f"SELECT * {IN_WINDOWS.format('user')} WHERE rn <= 2",
+        "their window (line 1, column 26)",
+        "window_end, user",
+    ),
+    (
+        "STEP-145",
+        f"SELECT * {IN_WINDOWS.format('window_start')} WHERE rn <= 2",
+        "their window",
+        "window_start, window_end",
+    ),
+    ("STEP-145", f"SELECT * {IN_SESSIONS} WHERE rn <= 2", "sessions are not ranked", "process"),
+    ("STEP-145", f"SELECT user FROM TUMBLE(stream, DESCRIPTOR(at), {ONE})", "TUMBLE is written otherwise", "correct"),
+    ("STEP-145", "SELECT user FROM TUMBLE() GROUP BY user", "TUMBLE is written otherwise", "correct"),
+    (
+        "STEP-145",
+        f"SELECT user FROM CUMULATE(TABLE stream, DESCRIPTOR(at), {TWO}, {THREE}) {BY_WINDOW}",
+        "multiple",
+        "step",
+    ),
+    ("STEP-145", f"{GROUPED} TUMBLE(at)", "TUMBLE is written otherwise", "correct"),
+    ("STEP-145", f"{GROUPED} CUMULATE(at, {ONE}, {TWO})", "no place in GROUP BY", "FROM CUMULATE(TABLE"),
+    ("STEP-145", f"SELECT COUNT(*) AS n {TUMBLE} GROUP BY TUMBLE(at, {ONE})", "two windows", "keep one"),
+    ("STEP-146", f"{GROUPED} TUMBLE(x, {ONE})", "needs it to be the event time", "event_time('x')"),
+    ("STEP-143", OTHER_END, "another window", f"TUMBLE_END(at, {ONE})"),
+    ("STEP-143", SAME_NAME, "two columns of one name", "AS"),
+]
 CASES = [
+    *WINDOW_CASES,
     ("STEP-140", "", "empty", "SELECT"),
     ("STEP-140", " -- nothing", "empty", "SELECT"),
     ("STEP-140", "SELEC a FROM stream", "not a SELECT", "SELECT"),
