@@ -84,9 +84,72 @@ def test_greedy_times_take_as_many_rows_as_there_are():
     assert matches(pattern.skip_past_last_event(), "a1 a2 a3 a4 b") == ["a2 a3 a4 b"]
 
 
-def test_a_greedy_stage_at_the_end_is_whole_with_the_first_row_that_does_not_fit():
-    assert matches(A.next("b").where(starts("b")).one_or_more().greedy(), "a b1 b2 c c") == ["a b1 b2"]
-    assert matches(A.next("b").where(starts("b")).one_or_more().greedy(), "a b1 b2") == []
+@pytest.mark.parametrize("skip", ["no_skip", "skip_past_last_event"])
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (lambda b: b.one_or_more(), ["a b1", "a b1 b2", "a b1 b2 b3"]),
+        (lambda b: b.one_or_more().consecutive(), ["a b1", "a b1 b2"]),
+        (lambda b: b.times(2, 5), ["a b1 b2", "a b1 b2 b3"]),
+        (lambda b: b.one_or_more().optional(), ["a", "a b1", "a b1 b2", "a b1 b2 b3"]),
+    ],
+)
+def test_on_the_last_stage_greedy_changes_nothing(stage, expected, skip):
+    pattern = getattr(stage(A.next("b").where(starts("b"))), skip)().within("10s")
+    expected = expected if skip == "no_skip" else expected[:1]
+    for each in (pattern, pattern.greedy()):
+        assert every_cut(each, "a b1 b2 x b3", until=10**9) == (expected, [])
+
+
+def test_a_greedy_last_stage_loses_nothing_when_no_row_follows():
+    pattern = begin("c").where(starts("c")).next("a").where(starts("a")).one_or_more().greedy()
+    assert every_cut(pattern, "c a1 a2") == (["c a1", "c a1 a2"], [])
+    assert every_cut(pattern.within("10ms"), "c@1 a1@2 a2@3", until=10**9) == (["c a1", "c a1 a2"], [])
+
+
+def test_optional_stages_behind_a_greedy_one_do_not_hold_back_the_match_without_them():
+    pattern = A.one_or_more().greedy().consecutive().followed_by("d").where(starts("d")).optional()
+    assert sorted(matches(pattern, "a1 a2 d")) == ["a1", "a1 a2", "a1 a2 d", "a2", "a2 d"]
+
+
+GREEDY = begin("c").where(starts("c")).followed_by("a").where(starts("a")).one_or_more().greedy()
+UNTIL = GREEDY.until("price > 3")
+D = starts("d")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (GREEDY.followed_by("d").where(D), "c x a1 x a2 d", ["c a1 a2 d"]),
+        (GREEDY.followed_by("d").where(D), "c a1 d1 d2", ["c a1 d1"]),
+        (GREEDY.followed_by("d").where(D), "c a1 d1 a2 d2", ["c a1 a2 d2", "c a1 d1"]),
+        (GREEDY.followed_by_any("d").where(D), "c a1 d1 d2", ["c a1 d1", "c a1 d2"]),
+        (GREEDY.next("d").where(D), "c a1 x d", []),
+        (GREEDY.next("d").where(D), "c a1 x a2 d", ["c a1 a2 d"]),
+        (GREEDY.optional().followed_by("d").where(D), "c x d", ["c d"]),
+        (GREEDY.optional().followed_by("d").where(D), "c x a1 d", ["c a1 d"]),
+        (UNTIL.optional().followed_by("d").where(D), "c a4 d", ["c d"]),
+        (UNTIL.optional().followed_by("d").where(D), "c a4 a1 a2 d", ["c d"]),
+        (UNTIL.optional().followed_by("d").where(D), "c a1 a2 a4 d", ["c a1 a2 d"]),
+        (UNTIL.followed_by("d").where(D), "c a1 a2 a4 d", ["c a1 a2 d"]),
+        (UNTIL.followed_by("d").where(D), "c a4 a1 d", []),
+        (UNTIL.followed_by("d").where(D), "c a1 x a4 a2 d", ["c a1 d"]),
+        (UNTIL.consecutive().followed_by("e").where("price > 3"), "c a1 a2 a5 a6", ["c a1 a2 a5"]),
+        (
+            GREEDY.optional().followed_by(begin("d").where(D).followed_by("e").where(starts("e"))).times(2),
+            "c a1 a2 x a3 d1 e1 d2 e2",
+            ["c a1 a2 a3 d1 e1 d2 e2"],
+        ),
+        (
+            begin("c").where(starts("c")).followed_by("a").where(starts("a")).times(2, 5).greedy()
+            .followed_by("d").where(D),
+            "c a1 a2 a3 a4 d",
+            ["c a1 a2 a3 a4 d"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_greedy_stage_is_left_when_it_can_take_no_more(pattern, text, expected):
+    assert sorted(matches(pattern, text)) == expected
 
 
 def test_until_ends_a_repeated_stage():
@@ -208,6 +271,31 @@ def test_time_between_a_row_and_the_row_before_it():
     pattern = A.followed_by("b").where(starts("b")).within("1s", "previous_to_current").followed_by("c").where(C)
     found, expired = every_cut(pattern, "a1@0 b1@999 c1@90000 a2@100000 b2@101000 c2@101001", until=10**9)
     assert (found, expired) == (["a1 b1 c1"], ["a2"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (A.times(3, within="2s"), ["a1 a2 a3"]),
+        (A.times(2, within="2s"), ["a1 a2", "a2 a3"]),
+        (A.one_or_more(within="2s"), ["a1", "a1 a2", "a1 a2 a3", "a2", "a2 a3", "a3", "a4"]),
+        (A.times_or_more(2, within="2s").greedy().followed_by("c").where(C), ["a1 a2 a3 c", "a2 a3 c"]),
+        (begin("b").where(starts("b")).followed_by("a").where(starts("a")).times(2, within="2s"), ["b a1 a2"]),
+        (begin(A.followed_by("b").where(starts("b"))).times(2, within="2s"), []),
+    ],
+)
+def test_time_between_repetitions(pattern, expected):
+    """The first row of a stage may come as late as it likes; those behind it are near each other."""
+    assert sorted(matches(pattern, "b@-9000 a1@0 a2@1999 a3@3000 a4@5000 c@9000")) == expected
+
+
+def test_time_before_each_pass_through_a_group():
+    pair = A.next("b").where(starts("b"))
+    text = "a1@0 b1@9000 a2@9500 b2@20000 a3@25000 b3@25001"
+    assert sorted(matches(begin(pair).times(2), text)) == ["a1 b1 a2 b2", "a2 b2 a3 b3"]
+    assert sorted(matches(begin(pair).times(2, within="1s"), text)) == ["a1 b1 a2 b2"]
+    near = begin(pair).times(2).within("1s", "previous_to_current")
+    assert sorted(matches(near, text)) == ["a1 b1 a2 b2"]
 
 
 def test_a_pattern_may_end_with_what_must_not_come_in_time():
