@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef
+from millstream.graph.pattern_checks import check_sequence, refused
 
 Contiguity = Literal["strict", "relaxed", "any", "not_next", "not_followed"]
 Join = Literal["and", "or"]
@@ -44,7 +44,7 @@ class Clause:
 
     def __post_init__(self) -> None:
         if self.join not in {"and", "or"}:
-            raise _refused(self.join, "STEP-107", "conditions are joined by and, or by or", "correct join")
+            raise refused(self.join, "STEP-107", "conditions are joined by and, or by or", "correct join")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,32 +72,32 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not self.group and not _NAME.fullmatch(self.name):
-            raise _refused(self.name, "STEP-100", "a stage needs a name of letters, digits and _", "name the stage")
+            raise refused(self.name, "STEP-100", "a stage needs a name of letters, digits and _", "name the stage")
         for kind, known in ((self.contiguity, CONTIGUITIES), (self.inner, CONTIGUITIES[:3])):
             if kind not in known:
-                raise _refused(kind, "STEP-102", f"stage {self.label} has an unknown contiguity", "use a known one")
+                raise refused(kind, "STEP-102", f"stage {self.label} has an unknown contiguity", "use a known one")
         if not _is_count(self.least) or (self.most is not None and not _is_count(self.most, self.least)):
             found = f"{self.least} to {self.most}"
             hint = "count from one upwards; a stage that may be missing is optional(), or times(0, 3)"
-            raise _refused(found, "STEP-101", f"stage {self.label} has a wrong number of times", hint)
+            raise refused(found, "STEP-101", f"stage {self.label} has a wrong number of times", hint)
         for gap in self.gaps:
             if gap <= 0:
-                raise _refused(gap, "STEP-106", f"stage {self.label} needs a time above zero", "correct within")
+                raise refused(gap, "STEP-106", f"stage {self.label} needs a time above zero", "correct within")
         self._check_options()
 
     def _check_options(self) -> None:
         if self.is_not and (self.is_repeated or self.optional or self.greedy or self.group or self.until):
-            raise _refused(self.label, "STEP-102", "what must not come cannot be repeated, optional or a group")
+            raise refused(self.label, "STEP-102", "what must not come cannot be repeated, optional or a group")
         if self.greedy and (self.group or not self.is_repeated):
-            raise _refused(self.label, "STEP-102", "only a repeated stage can be greedy, and no group")
+            raise refused(self.label, "STEP-102", "only a repeated stage can be greedy, and no group")
         if self.until is not None and self.most is not None:
-            raise _refused(self.label, "STEP-102", "until() needs one_or_more() or times_or_more()")
+            raise refused(self.label, "STEP-102", "until() needs one_or_more() or times_or_more()")
         if self.repeat_gap is not None and not self.is_repeated:
-            raise _refused(self.label, "STEP-102", "a stage without repetitions has no time between them")
+            raise refused(self.label, "STEP-102", "a stage without repetitions has no time between them")
         if self.group and self.where:
-            raise _refused(self.label, "STEP-102", "a group has no condition of its own")
+            raise refused(self.label, "STEP-102", "a group has no condition of its own")
         if self.group:
-            _check_sequence(self.group, is_group=True)
+            check_sequence(self.group, is_group=True)
 
     @property
     def label(self) -> str:
@@ -141,13 +141,13 @@ class PatternSpec:
 
     def __post_init__(self) -> None:
         if self.within is not None and self.within <= 0:
-            raise _refused(self.within, "STEP-106", "a pattern needs a time above zero", "correct within()")
-        _check_sequence(self.stages, has_time=self.within is not None)
+            raise refused(self.within, "STEP-106", "a pattern needs a time above zero", "correct within()")
+        check_sequence(self.stages, has_time=self.within is not None)
         self._check_gaps()
         names = self.names
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise _refused(", ".join(doubled), "STEP-100", "stages share a name", "rename one of them")
+            raise refused(", ".join(doubled), "STEP-100", "stages share a name", "rename one of them")
         self._check_skip()
 
     def _check_gaps(self) -> None:
@@ -225,54 +225,8 @@ def _described(stage: Stage, place: int) -> str:
     return (f"{_MARKS[stage.contiguity]} " if place else "") + stage.label + marks
 
 
-def _refused(found: object, code: str, msg: str, hint: str = "correct the pattern") -> InvalidStep:
-    return InvalidStep(msg, code=code, found=repr(found), hint=hint)
-
-
 def _is_count(found: object, least: int = 1) -> bool:
     return type(found) is int and found >= least
-
-
-def _check_sequence(stages: tuple[Stage, ...], *, has_time: bool = False, is_group: bool = False) -> None:
-    if not stages or stages[0].is_not:
-        found = stages[0].label if stages else ""
-        raise _refused(found, "STEP-103", "a pattern cannot begin with what must not come", "begin with rows that come")
-    if all(stage.optional or stage.is_not for stage in stages):
-        found = " ".join(stage.label for stage in stages)
-        msg = "a pattern, and a group, needs a stage that must come; all of these are optional"
-        raise _refused(found, "STEP-103", msg, "make one of them required")
-    for before, stage in itertools.pairwise(stages):
-        if stage.is_not and before.optional:
-            hint = f"make {before.label} required"
-            raise _refused(stage.label, "STEP-103", "what must not come cannot stand behind an optional stage", hint)
-    _check_end(stages, has_time=has_time, is_group=is_group)
-
-
-def _check_end(stages: tuple[Stage, ...], *, has_time: bool, is_group: bool) -> None:
-    """How long to wait for what must not come has to be clear without rows that may still come."""
-    ending = list(stages)
-    while ending[-1].optional:
-        ending.pop()
-    last, before = ending[-1], ending[-2:][0]
-    if last.contiguity != "not_followed":
-        return
-    if len(ending) < len(stages):
-        msg, hint = "only optional stages stand behind not_followed_by", "make one of them required, or remove them"
-    elif is_group:
-        msg, hint = "a group cannot end with not_followed_by", "move it behind the group"
-    elif not has_time and last.gap is None:
-        msg, hint = "a pattern that ends with not_followed_by needs a time to wait", "add within('10s')"
-    elif before.contiguity == "not_followed":
-        msg, hint = (
-            "a pattern cannot end with two not_followed_by",
-            "join their conditions with or_where() in one stage",
-        )
-    elif last.gap is not None and (before.is_repeated or before.group):
-        msg = "behind a repeated stage or a group it is not clear which row not_followed_by waits from"
-        hint = "limit the whole pattern instead: within('10s')"
-    else:
-        return
-    raise _refused(last.label, "STEP-104", msg, hint)
 
 
 def pattern_to_json(pattern: PatternSpec) -> dict[str, Any]:
