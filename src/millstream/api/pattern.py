@@ -81,7 +81,7 @@ class Pattern:
             most: how many rows at most; as many as at least if it is not given.
             within: two rows of the stage that follow each other are less than this apart.
         """
-        if least == 0 and most:
+        if type(least) is int and least == 0 and most:
             return self._counted(1, most, within).optional()
         return self._counted(least, least if most is None else most, within)
 

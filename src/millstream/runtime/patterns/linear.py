@@ -32,7 +32,7 @@ _NAMED = re.compile(r"\b(values|cells|row|constants)\[(\d+)\]")
 
 def is_linear(program: Program) -> bool:
     """Whether one row does at most one thing to any partial match, and every condition is an expression."""
-    if len(program.states) > _MOST_STATES or program.has_gaps:
+    if len(program.states) - len(program.successors) > _MOST_STATES or program.has_gaps:
         return False
     for state in program.states:
         if state.choices is None or state.concludes:

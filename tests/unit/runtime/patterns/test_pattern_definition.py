@@ -26,6 +26,7 @@ A = begin("a").where("n > 0")
         (lambda: A.times(0), "STEP-101"),
         (lambda: A.times(3, 2), "STEP-101"),
         (lambda: A.times(True), "STEP-101"),
+        (lambda: A.times(False, 2), "STEP-101"),
         (lambda: A.greedy(), "STEP-102"),
         (lambda: A.consecutive(), "STEP-102"),
         (lambda: A.allow_combinations(), "STEP-102"),
