@@ -11,7 +11,7 @@ from pattern_runs import run
 
 import millstream as ms
 from millstream.errors import MillstreamError
-from millstream.testing import ADVANCE_CLOCK, run_job
+from millstream.testing import ADVANCE_CLOCK, WATERMARK, run_job
 
 RUN = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 begin = ms.pattern.begin
@@ -186,3 +186,15 @@ def test_measures_have_no_clock():
     rows = job.source("in", ms.memory([]), schema=SCHEMA).key_by("k")
     with pytest.raises(MillstreamError):
         rows.pattern(begin("a")).measures(now="processing_time()", id="p")
+
+
+def test_a_row_at_the_watermark_of_a_script_is_late():
+    """`WATERMARK(at)` says that the stream is complete through `at`."""
+    job = ms.Job("late")
+    rows = job.source("in", ms.memory([]), schema=SCHEMA).event_time("at")
+    found = rows.key_by("k").pattern(begin("a")).measures(n="a.n", id="p")
+    found.sink("out", ms.collect("out"))
+    found.side_output("late").sink("late", ms.collect("late"))
+    script = [{"k": "x", "n": 1, "at": 1000}, WATERMARK(1000), {"k": "x", "n": 2, "at": 1000}]
+    output = run_job(job, {"in": [*script, {"k": "x", "n": 3, "at": 1001}]})
+    assert ([row["n"] for row in output["out"]], [row["n"] for row in output["late"]]) == ([1, 3], [2])
