@@ -228,8 +228,9 @@ def _process(loader: _Loader, item: Item) -> DataStream:
 
 
 def _pattern(loader: _Loader, item: Item) -> DataStream:
-    keyed = loader.input(item).key_by(*keys(item))
-    return pattern_item.closed(keyed.pattern(pattern_item.pattern(item), order_by=pattern_item.order_by(item)), item)
+    stream = loader.input(item)
+    rows = stream.key_by(*keys(item)) if "key_by" in item.options else stream
+    return pattern_item.closed(rows.pattern(pattern_item.pattern(item), order_by=pattern_item.order_by(item)), item)
 
 
 def _sql(loader: _Loader, item: Item) -> DataStream:

@@ -63,7 +63,8 @@ def connect(stream: DataStream, other: DataStream, item: Item) -> DataStream:
 def patterns(stream: DataStream, other: DataStream, item: Item) -> DataStream:
     """`patterns: step of definitions`, all of which reach every subtask."""
     given = item.given("on_update", "order_by", "id", "uid")
-    return stream.key_by(*keys(item)).patterns(other.broadcast(), **given)
+    rows = stream.key_by(*keys(item)) if "key_by" in item.options else stream
+    return rows.patterns(other.broadcast(), **given)
 
 
 def _keyed(stream: DataStream, other: DataStream, item: Item) -> tuple[KeyedStream, KeyedStream]:

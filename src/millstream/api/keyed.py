@@ -21,7 +21,7 @@ from millstream.graph.function import function_ref
 from millstream.graph.join import How, TemporalJoin
 from millstream.graph.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
 from millstream.graph.rules import OnUpdate, Patterns
-from millstream.graph.step import Emit, KeyedAggregate, Operation, Process, Reduce, StepInput
+from millstream.graph.step import Emit, KeyedAggregate, Operation, PartitionKind, Process, Reduce, StepInput
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.trigger import TriggerSpec
 from millstream.graph.window import WindowSpec
@@ -263,7 +263,8 @@ class KeyedStream:
 
     def _as_input(self) -> StepInput:
         """This stream as the input of a step."""
-        return StepInput(step=self._node.id, output=self._output, partition="hash", keys=self._keys)
+        partition: PartitionKind = "hash" if self._keys else "single"
+        return StepInput(step=self._node.id, output=self._output, partition=partition, keys=self._keys)
 
     def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
         """Look for a pattern in the rows of each key, in the order of event time, or as they come without event time.

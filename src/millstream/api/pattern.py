@@ -38,6 +38,8 @@ class Pattern:
     window: int | None = None
     skip: Skip = "no_skip"
     skip_to: str | None = None
+    is_counted: bool = False
+    """Whether it was said how often the stage named last comes."""
 
     def next(self, stage: str | Pattern) -> Pattern:
         """The next row belongs to this stage."""
@@ -69,19 +71,29 @@ class Pattern:
 
     def until(self, condition: ConditionLike) -> Pattern:
         """A row for which this is true ends a repeated stage."""
+        if self.stages[-1].until is not None:
+            raise _said_twice(self.stages[-1], "until()", "join the conditions with OR")
         return self._with(until=_condition(condition))
 
-    def times(self, least: int, most: int | None = None) -> Pattern:
-        """So many rows, or between so many; other rows may come between unless `consecutive` is said."""
-        return self._with(least=least, most=least if most is None else most)
+    def times(self, least: int, most: int | None = None, *, within: DurationLike | None = None) -> Pattern:
+        """So many rows, or between so many; other rows may come between unless `consecutive` is said.
 
-    def times_or_more(self, least: int) -> Pattern:
-        """So many rows or more."""
-        return self._with(least=least, most=None)
+        Args:
+            least: how many rows at least; zero, with `most`, for a stage that may be left out.
+            most: how many rows at most; as many as at least if it is not given.
+            within: two rows of the stage that follow each other are less than this apart.
+        """
+        if type(least) is int and least == 0 and most:
+            return self._counted(1, most, within).optional()
+        return self._counted(least, least if most is None else most, within)
 
-    def one_or_more(self) -> Pattern:
-        """One row or more."""
-        return self.times_or_more(1)
+    def times_or_more(self, least: int, *, within: DurationLike | None = None) -> Pattern:
+        """So many rows or more, each less than `within` behind the one before."""
+        return self._counted(least, None, within)
+
+    def one_or_more(self, *, within: DurationLike | None = None) -> Pattern:
+        """One row or more, each less than `within` behind the one before."""
+        return self._counted(1, None, within)
 
     def optional(self) -> Pattern:
         """The stage may be left out."""
@@ -108,13 +120,12 @@ class Pattern:
         """
         limit = positive_ms(time, what="within")
         if between == "previous_to_current":
-            return self._with(gap=limit)
+            return self._with(gap=_shorter(limit, self.stages[-1].gap))
         if between != "first_to_last":
             msg = "within() knows no such rows"
             known = ("first_to_last", "previous_to_current")
             raise InvalidStep(msg, code="STEP-106", found=repr(between), known=known, hint="correct between=")
-        # Of several limits the shortest counts.
-        return dataclasses.replace(self, window=limit if self.window is None else min(limit, self.window))
+        return dataclasses.replace(self, window=_shorter(limit, self.window))
 
     def no_skip(self) -> Pattern:
         """Give every match."""
@@ -142,7 +153,13 @@ class Pattern:
         return PatternSpec(stages=self.stages, within=self.window, skip=self.skip, skip_to=self.skip_to)
 
     def _then(self, stage: str | Pattern, contiguity: Contiguity) -> Pattern:
-        return dataclasses.replace(self, stages=(*self.stages, _stage(stage, contiguity)))
+        return dataclasses.replace(self, stages=(*self.stages, _stage(stage, contiguity)), is_counted=False)
+
+    def _counted(self, least: int, most: int | None, within: DurationLike | None) -> Pattern:
+        if self.is_counted:
+            raise _said_twice(self.stages[-1], "how often it comes", "keep one of them; times(2, 4) is a range")
+        gap = None if within is None else positive_ms(within, what="within")
+        return dataclasses.replace(self._with(least=least, most=most, repeat_gap=gap), is_counted=True)
 
     def _with(self, **options: Any) -> Pattern:
         changed = dataclasses.replace(self.stages[-1], **options)
@@ -167,6 +184,16 @@ def _stage(stage: str | Pattern, contiguity: Contiguity) -> Stage:
     if isinstance(stage, Pattern):
         return Stage(group=stage.stages, contiguity=contiguity)
     return Stage(name=stage, contiguity=contiguity)
+
+
+def _shorter(limit: int, other: int | None) -> int:
+    """Of several limits the shortest counts."""
+    return limit if other is None else min(limit, other)
+
+
+def _said_twice(stage: Stage, what: str, hint: str) -> InvalidStep:
+    msg = f"stage {stage.label} says {what} twice"
+    return InvalidStep(msg, code="STEP-200", found=stage.label, hint=hint)
 
 
 def _condition(condition: ConditionLike) -> Condition:

@@ -85,10 +85,33 @@ def _or_where(built: Pattern, value: Any) -> Pattern:
 
 
 def _times(built: Pattern, value: Any) -> Pattern:
-    counts = value if isinstance(value, list) else [value]
+    counts, within = _repeated(value, "times")
+    counts = counts if isinstance(counts, list) else [counts]
     if not 1 <= len(counts) <= 2:
-        raise wrong_form(value, "times:", "2, or [2, 4]")
-    return built.times(*counts)
+        raise wrong_form(value, "times:", "2, [2, 4], or {times: 2, within: 10s}")
+    return built.times(*counts, within=within)
+
+
+def _times_or_more(built: Pattern, value: Any) -> Pattern:
+    least, within = _repeated(value, "times_or_more")
+    return built.times_or_more(least, within=within)
+
+
+def _one_or_more(built: Pattern, value: Any) -> Pattern:
+    """`true`, or `{within: 10s}`."""
+    if isinstance(value, dict):
+        return built.one_or_more(within=_repeated({"one_or_more": True, **value}, "one_or_more")[1])
+    return _flag("one_or_more")(built, value)
+
+
+def _repeated(value: Any, name: str) -> tuple[Any, Any]:
+    """A count, or a mapping of it and the time between two repetitions."""
+    if not isinstance(value, dict):
+        return value, None
+    refuse_unknown(value, (name, "within"), f"{name}:")
+    if name not in value:
+        raise wrong_form(value, f"{name}:", f"{{{name}: 2, within: 10s}}")
+    return value[name], value.get("within")
 
 
 def _condition(value: Any) -> Any:
@@ -113,8 +136,8 @@ _READ: dict[str, Callable[[Pattern, Any], Pattern]] = {
     "where": _where,
     "or_where": _or_where,
     "times": _times,
-    "times_or_more": Pattern.times_or_more,
-    "one_or_more": _flag("one_or_more"),
+    "times_or_more": _times_or_more,
+    "one_or_more": _one_or_more,
     **{name: _flag(name) for name in ("optional", "greedy", "consecutive", "allow_combinations")},
     "until": lambda built, value: built.until(_condition(value)),
     "within": lambda built, value: built.within(value, "previous_to_current"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.broadcast import BroadcastStream
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from millstream.api.connected import ConnectedStreams
     from millstream.api.job import Job
     from millstream.api.keyed import KeyedStream
+    from millstream.api.pattern import Pattern, PatternStream
+    from millstream.graph.rules import OnUpdate
 
 
 @public
@@ -280,6 +282,29 @@ class DataStream:
             raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
         check_keys(columns, self.schema, self.step)
         return self._job._keyed_stream(self._node, self._output, columns)
+
+    def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
+        """Look for a pattern in all rows, as `KeyedStream.pattern` does in those of each key; one subtask takes them all."""
+        return self._single().pattern(pattern, order_by=order_by)
+
+    def patterns(
+        self,
+        updates: BroadcastStream,
+        *,
+        on_update: OnUpdate = "restart",
+        order_by: str | Sequence[str] = (),
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Look for all patterns that a broadcast stream brings in all rows; one subtask takes them all."""
+        return self._single().patterns(updates, on_update=on_update, order_by=order_by, id=id, uid=uid)
+
+    def _single(self) -> KeyedStream:
+        """All rows as those of one key."""
+        if self._is_rebalanced:
+            msg = "rebalance right before a pattern without key_by has no effect: one subtask takes all rows"
+            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance, or call key_by")
+        return self._job.keyed_stream(self._node, self._output, ())
 
     def broadcast(self) -> BroadcastStream:
         """Send every row to every subtask; connect another stream to it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from millstream.graph.model import Requirements
-from millstream.graph.step import MAIN, PartitionKind
+from millstream.graph.step import MAIN, PartitionKind, partition_text
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.ids import StepId
 
@@ -52,7 +52,7 @@ class JobEdge:
     @property
     def policy(self) -> str:
         """The partition policy in words."""
-        return f"hash({', '.join(self.keys)})" if self.keys else self.partition
+        return partition_text(self.partition, self.keys)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

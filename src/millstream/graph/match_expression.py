@@ -20,6 +20,9 @@ from millstream.model.schema import Field, Schema
 
 NAVIGATION = ("first", "last")
 FOLDS = ("count", "sum", "avg", "min", "max")
+_CLOCK = "processing_time"
+PROCESSING_TIME = f"{_CLOCK}()"
+"""In a condition: the clock of the epoch in milliseconds since 1970, as if it were a column of the row under test."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,9 @@ def read_match_expression(
     found: dict[str, Reference] = {}
     tree = _replaced(reading.read(site), pattern, found, step)
     fields = [Field(name, _type_of(reference, rows, step)) for name, reference in found.items()]
+    if predicate:
+        # Measures are computed when a match is known, which may be in another epoch.
+        tree, beside = tree.transform(_clock), with_clock(beside)
     schema = Schema((*(field for field in beside if field.name not in found), *fields))
     compiler = Compiler(schema, site)
     result = compiler.term(tree)
@@ -112,6 +118,19 @@ def _replaced(tree: Any, pattern: PatternSpec, found: dict[str, Reference], step
         return node
 
     return tree.transform(visit)
+
+
+def _clock(node: Any) -> Any:
+    """A call for the clock as a column of its own."""
+    from sqlglot import exp
+
+    is_call = isinstance(node, exp.Anonymous) and not node.expressions and str(node.this).lower() == _CLOCK
+    return exp.Column(this=exp.Identifier(this=PROCESSING_TIME, quoted=True)) if is_call else node
+
+
+def with_clock(rows: Schema) -> Schema:
+    """Columns, and the clock beside them."""
+    return Schema((*rows, Field(PROCESSING_TIME, pa.int64(), nullable=False)))
 
 
 def _call(kind: str, arguments: list[Any], taken: Iterable[str], step: str | None) -> Reference | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millstream.errors import InvalidStep
 from millstream.graph.expression import Expression
-from millstream.graph.match_expression import MatchExpression, Reference, read_match_expression
+from millstream.graph.match_expression import MatchExpression, Reference, read_match_expression, with_clock
 from millstream.graph.pattern import PatternSpec
 from millstream.model.schema import Schema
 
@@ -88,12 +88,12 @@ class _Writer:
 
     def _own(self, node: Any) -> str:
         """What the row under test gives alone."""
-        compiler = self._compiler(self._rows, self._site)
+        compiler = self._compiler(with_clock(self._rows), self._site)
         term = compiler.term(node)
         if term.is_literal:
             self.constants.append(term.value)
             return f"constants[{len(self.constants) - 1}]"
-        if term.direct is not None and term.direct[0] == "column":
+        if term.direct is not None and term.direct[0] == "column" and term.direct[1] in self._rows:
             return f"row[{self._rows.names.index(term.direct[1])}]"
         self.cells.append(
             Expression(

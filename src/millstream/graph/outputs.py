@@ -20,7 +20,7 @@ from millstream.graph.join import (
 )
 from millstream.graph.match_expression import measures_of
 from millstream.graph.match_source import check_conditions
-from millstream.graph.rank import Deduplicate, TopN, WindowRank, ranked_schema
+from millstream.graph.rank import Deduplicate, TopN, WindowRank, instant_order, ranked_schema
 from millstream.graph.rules import Patterns, check_updates, rule_matches
 from millstream.graph.step import (
     DEAD,
@@ -209,7 +209,7 @@ def _windowed(step: Step, operation: Window, schema: Schema) -> Resolved:
 
 def check_order(columns: tuple[str, ...], schema: Schema, step: str) -> None:
     """Columns that order rows of one instant exist and have an order."""
-    for name in columns:
+    for name, _ in instant_order(columns, schema):
         field = column_of(name, schema, step)
         if pa.types.is_nested(field.type):
             msg = f"column {name!r} has no order"

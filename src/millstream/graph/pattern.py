@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from millstream.errors import InvalidStep
-from millstream.graph.function import FunctionRef, function_ref
+from millstream.graph.function import FunctionRef
+from millstream.graph.pattern_checks import check_sequence, refused
 
 Contiguity = Literal["strict", "relaxed", "any", "not_next", "not_followed"]
 Join = Literal["and", "or"]
@@ -44,7 +44,7 @@ class Clause:
 
     def __post_init__(self) -> None:
         if self.join not in {"and", "or"}:
-            raise _refused(self.join, "STEP-107", "conditions are joined by and, or by or", "correct join")
+            raise refused(self.join, "STEP-107", "conditions are joined by and, or by or", "correct join")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,38 +65,49 @@ class Stage:
     inner: Contiguity = "relaxed"
     """How near the rows of a repeated stage follow each other."""
     gap: int | None = None
-    """The row must come within so many milliseconds of the row before it."""
+    """The row must come within so many milliseconds of the row before it; of a group, the first of each pass."""
+    repeat_gap: int | None = None
+    """Between two repetitions; the first row of the stage may come later."""
     group: tuple[Stage, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.group and not _NAME.fullmatch(self.name):
-            raise _refused(self.name, "STEP-100", "a stage needs a name of letters, digits and _", "name the stage")
+            raise refused(self.name, "STEP-100", "a stage needs a name of letters, digits and _", "name the stage")
         for kind, known in ((self.contiguity, CONTIGUITIES), (self.inner, CONTIGUITIES[:3])):
             if kind not in known:
-                raise _refused(kind, "STEP-102", f"stage {self.label} has an unknown contiguity", "use a known one")
+                raise refused(kind, "STEP-102", f"stage {self.label} has an unknown contiguity", "use a known one")
         if not _is_count(self.least) or (self.most is not None and not _is_count(self.most, self.least)):
             found = f"{self.least} to {self.most}"
-            raise _refused(found, "STEP-101", f"stage {self.label} has a wrong number of times", "correct times()")
-        if self.gap is not None and self.gap <= 0:
-            raise _refused(self.gap, "STEP-106", f"stage {self.label} needs a time above zero", "correct within()")
+            hint = "count from one upwards; a stage that may be missing is optional(), or times(0, 3)"
+            raise refused(found, "STEP-101", f"stage {self.label} has a wrong number of times", hint)
+        for gap in self.gaps:
+            if gap <= 0:
+                raise refused(gap, "STEP-106", f"stage {self.label} needs a time above zero", "correct within")
         self._check_options()
 
     def _check_options(self) -> None:
         if self.is_not and (self.is_repeated or self.optional or self.greedy or self.group or self.until):
-            raise _refused(self.label, "STEP-102", "what must not come cannot be repeated, optional or a group")
+            raise refused(self.label, "STEP-102", "what must not come cannot be repeated, optional or a group")
         if self.greedy and (self.group or not self.is_repeated):
-            raise _refused(self.label, "STEP-102", "only a repeated stage can be greedy, and no group")
+            raise refused(self.label, "STEP-102", "only a repeated stage can be greedy, and no group")
         if self.until is not None and self.most is not None:
-            raise _refused(self.label, "STEP-102", "until() needs one_or_more() or times_or_more()")
+            raise refused(self.label, "STEP-102", "until() needs one_or_more() or times_or_more()")
+        if self.repeat_gap is not None and not self.is_repeated:
+            raise refused(self.label, "STEP-102", "a stage without repetitions has no time between them")
         if self.group and self.where:
-            raise _refused(self.label, "STEP-102", "a group has no condition of its own")
+            raise refused(self.label, "STEP-102", "a group has no condition of its own")
         if self.group:
-            _check_sequence(self.group, may_end_with_not=False)
+            check_sequence(self.group, is_group=True)
 
     @property
     def label(self) -> str:
         """The name in messages; a group is called by its stages."""
         return self.name or "(" + " ".join(stage.label for stage in self.group) + ")"
+
+    @property
+    def gaps(self) -> tuple[int, ...]:
+        """The limits of time between two rows."""
+        return tuple(gap for gap in (self.gap, self.repeat_gap) if gap is not None)
 
     @property
     def is_not(self) -> bool:
@@ -130,13 +141,21 @@ class PatternSpec:
 
     def __post_init__(self) -> None:
         if self.within is not None and self.within <= 0:
-            raise _refused(self.within, "STEP-106", "a pattern needs a time above zero", "correct within()")
-        _check_sequence(self.stages, may_end_with_not=self.within is not None)
+            raise refused(self.within, "STEP-106", "a pattern needs a time above zero", "correct within()")
+        check_sequence(self.stages, has_time=self.within is not None)
+        self._check_gaps()
         names = self.names
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise _refused(", ".join(doubled), "STEP-100", "stages share a name", "rename one of them")
+            raise refused(", ".join(doubled), "STEP-100", "stages share a name", "rename one of them")
         self._check_skip()
+
+    def _check_gaps(self) -> None:
+        for stage in self._all(self.stages):
+            if self.within is not None and any(gap > self.within for gap in stage.gaps):
+                found = f"{max(stage.gaps)} ms, and {self.within} ms for the whole pattern"
+                msg = f"stage {stage.label} waits longer for a row than the whole pattern may take"
+                raise InvalidStep(msg, code="STEP-106", found=found, hint="shorten it, or lengthen within()")
 
     def _check_skip(self) -> None:
         if self.skip not in SKIPS or (self.skip in {"to_first", "to_last"}) != (self.skip_to is not None):
@@ -202,112 +221,18 @@ def _described(stage: Stage, place: int) -> str:
     most = "" if stage.most is None else stage.most
     times = "" if stage.least == stage.most == 1 else f"{{{stage.least},{most}}}"
     marks = times + ("?" if stage.optional else "") + (" greedy" if stage.greedy else "")
+    marks += f" {stage.repeat_gap} ms apart" if stage.repeat_gap is not None else ""
     return (f"{_MARKS[stage.contiguity]} " if place else "") + stage.label + marks
-
-
-def _refused(found: object, code: str, msg: str, hint: str = "correct the pattern") -> InvalidStep:
-    return InvalidStep(msg, code=code, found=repr(found), hint=hint)
 
 
 def _is_count(found: object, least: int = 1) -> bool:
     return type(found) is int and found >= least
 
 
-def _check_sequence(stages: tuple[Stage, ...], *, may_end_with_not: bool) -> None:
-    if not stages or stages[0].is_not or all(stage.optional or stage.is_not for stage in stages):
-        found = " ".join(stage.label for stage in stages)
-        raise _refused(found, "STEP-103", "a pattern starts with rows that must come", "begin with another stage")
-    for before, stage in itertools.pairwise(stages):
-        if stage.is_not and before.optional:
-            hint = f"make {before.label} required"
-            raise _refused(stage.label, "STEP-103", "what must not come cannot stand behind an optional stage", hint)
-    ending = list(stages)
-    while ending[-1].optional:
-        ending.pop()
-    last = ending[-1]
-    if last.contiguity == "not_followed":
-        if len(ending) < len(stages) or not (may_end_with_not or last.gap is not None):
-            raise _refused(last.label, "STEP-104", "a pattern cannot end with not_followed_by", "add within('10s')")
-        before = ending[-2]
-        # How long to wait would depend on rows that may still come.
-        if before.contiguity == "not_followed" or (last.gap is not None and (before.is_repeated or before.group)):
-            raise _refused(last.label, "STEP-104", "the end of a not_followed_by is not clear", "use one within()")
-
-
 def pattern_to_json(pattern: PatternSpec) -> dict[str, Any]:
     """The pattern as a JSON value; what has its default is left out."""
     value: dict[str, Any] = _written(pattern)
     return value
-
-
-def pattern_from_json(value: Any, *, step: str | None = None) -> PatternSpec:
-    """Read a pattern back; unknown fields and ill-typed values are refused."""
-    fields = _fields(PatternSpec, value, step)
-    fields["stages"] = tuple(_stage(each, step) for each in _listed(fields.get("stages"), step))
-    return PatternSpec(**fields)
-
-
-def _stage(value: Any, step: str | None) -> Stage:
-    fields = _fields(Stage, value, step)
-    fields["where"] = tuple(_clause(each, step) for each in _listed(fields.get("where", []), step))
-    fields["group"] = tuple(_stage(each, step) for each in _listed(fields.get("group", []), step))
-    if "until" in fields:
-        fields["until"] = _condition(fields["until"], step)
-    return Stage(**fields)
-
-
-def _clause(value: Any, step: str | None) -> Clause:
-    if isinstance(value, Mapping) and "condition" in value:
-        fields = _fields(Clause, value, step)
-        return Clause(join=fields.get("join", "and"), condition=_condition(fields["condition"], step))
-    return Clause(condition=_condition(value, step))
-
-
-def _condition(value: Any, step: str | None) -> Condition:
-    """Text is an expression; a function is `{"function": "module:name"}`."""
-    if isinstance(value, str):
-        return Condition(text=value)
-    fields = _fields(Condition, value, step)
-    if "function" in fields:
-        return Condition(function=function_ref(str(fields["function"]), step=step))
-    return Condition(text=fields.get("text"))
-
-
-def _fields(kind: type[Any], value: Any, step: str | None) -> dict[str, Any]:
-    known = {field.name: field for field in dataclasses.fields(kind)}
-    if not isinstance(value, Mapping) or any(name not in known for name in value):
-        msg = f"not the JSON form of a {kind.__name__.removesuffix('Spec').lower()}"
-        raise InvalidStep(
-            msg, code="STEP-110", step=step, found=repr(value)[:200], known=known, hint="use known fields"
-        )
-    for name, content in value.items():
-        wanted = _TYPES.get(name)
-        if wanted is not None and (not isinstance(content, wanted) or (isinstance(content, bool) and wanted is int)):
-            msg = f"field {name!r} of a pattern has a wrong value"
-            raise InvalidStep(msg, code="STEP-110", step=step, found=repr(content), hint=f"correct {name}")
-    return dict(value)
-
-
-_TYPES: dict[str, Any] = {
-    "name": str,
-    "contiguity": str,
-    "inner": str,
-    "least": int,
-    "most": int | None,
-    "gap": int | None,
-    "within": int | None,
-    "optional": bool,
-    "greedy": bool,
-    "skip": str,
-    "skip_to": str | None,
-}
-
-
-def _listed(value: Any, step: str | None) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        msg = "a pattern lists its stages, and a stage its conditions"
-        raise InvalidStep(msg, code="STEP-110", step=step, found=repr(value), hint="write a list")
-    return list(value)
 
 
 def _written(value: Any) -> Any:

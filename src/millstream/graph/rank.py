@@ -107,13 +107,23 @@ def order_of(text: str) -> Order:
     order = tuple((part[1] or part[2], (part[3] or "asc").lower() == "desc") for part in parts if part is not None)
     if len(order) != len(parts) or len({name for name, _ in order}) != len(order):
         msg = "not an order"
-        raise InvalidStep(msg, code="STEP-086", found=repr(text), known="column [asc|desc], ...", hint="correct by=")
+        raise InvalidStep(
+            msg, code="STEP-086", found=repr(text), known="column [asc|desc], ...", hint="correct the order"
+        )
     return order
 
 
 def reversed_order(text: str) -> str:
     """The same order from its end."""
     return ", ".join(f"`{name}` {'asc' if down else 'desc'}" for name, down in order_of(text))
+
+
+def instant_order(written: tuple[str, ...], rows: Schema) -> Order:
+    """How rows of one instant are ordered: each text is a column, or columns with their direction."""
+    order: list[tuple[str, bool]] = []
+    for text in written:
+        order += [(text, False)] if text in rows else order_of(text)
+    return tuple(order)
 
 
 def ranked_schema(rows: Schema, operation: TopN | Deduplicate | WindowRank, step: str) -> Schema:

@@ -34,6 +34,7 @@ from millstream.graph.step import (
     Union,
     Window,
     WithColumns,
+    partition_text,
 )
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.graph.watermark import EventTime
@@ -130,7 +131,7 @@ def function_text(function: FunctionRef) -> str:
 
 def policy_text(edge: StepInput) -> str:
     """How rows reach a step: the partition policy, and the output they come from when it is not the main one."""
-    policy = f"hash({', '.join(edge.keys)})" if edge.keys else edge.partition
+    policy = partition_text(edge.partition, edge.keys)
     return policy if edge.output == MAIN else f"{edge.output}: {policy}"
 
 

@@ -14,7 +14,8 @@ from millstream.graph.enrich import LookupTable
 from millstream.graph.evictor import evictor_from_json
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.model import Requirements, StreamModel
-from millstream.graph.pattern import PatternSpec, pattern_from_json, pattern_to_json
+from millstream.graph.pattern import PatternSpec, pattern_to_json
+from millstream.graph.pattern_json import pattern_from_json
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
 from millstream.graph.trigger import TriggerSpec, trigger_from_json, trigger_to_json

@@ -25,7 +25,7 @@ from millstream.model.schema import Schema
 
 OnError = Literal["fail", "skip", "dead_letter"]
 Emit = Literal["epoch", "row", "end"]
-PartitionKind = Literal["forward", "hash", "rebalance", "broadcast"]
+PartitionKind = Literal["forward", "hash", "single", "rebalance", "broadcast"]
 MAIN, LATE, DEAD, TIMED_OUT = "main", "late", "dead", "timed_out"
 
 
@@ -44,6 +44,13 @@ def _refuse_negative(name: str, found: int) -> None:
     if found < 0:
         msg = f"{name} is below zero"
         raise InvalidStep(msg, code="STEP-023", found=f"{found} ms", hint=f"correct {name}=")
+
+
+def partition_text(partition: PartitionKind, keys: tuple[str, ...]) -> str:
+    """How rows are partitioned, in words."""
+    if partition == "single":
+        return "single (all rows in one subtask)"
+    return f"hash({', '.join(keys)})" if keys else partition
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +297,8 @@ TWO_INPUTS = (CoProcess, *JOINS, Patterns)
 """Operations that take a left and a right input."""
 KEYED = (KeyedAggregate, Reduce, Process, CoProcess, *JOINS, *RANKS, Window, Pattern, Patterns)
 """Operations that hold state per key and therefore need a hash edge."""
+MAY_BE_SINGLE = (Pattern, Patterns)
+"""Of these, those that may as well take all rows of a stream as those of one key."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,10 +323,13 @@ class Step:
             wanted = "two inputs" if is_pair else "at least two inputs" if takes == 2 else "one input"
             msg = f"a {self.operation.kind} step takes {wanted}"
             raise InvalidStep(msg, code="STEP-021", step=self.id, found=len(self.inputs), hint="connect it to a stream")
-        is_hashed = any(edge.partition == "hash" for edge in self.inputs)
+        is_hashed = any(edge.partition in {"hash", "single"} for edge in self.inputs)
         is_broadcast = is_pair and self.inputs[1].partition == "broadcast"
         if isinstance(self.operation, KEYED) != is_hashed and not is_broadcast:
             msg = "a keyed step needs a keyed stream" if not is_hashed else "only keyed steps take a keyed stream"
+            raise InvalidStep(msg, code="STEP-022", step=self.id, hint="call key_by('column') right before it")
+        if any(edge.partition == "single" for edge in self.inputs) and not isinstance(self.operation, MAY_BE_SINGLE):
+            msg = "only patterns take all rows of a stream in one subtask"
             raise InvalidStep(msg, code="STEP-022", step=self.id, hint="call key_by('column') right before it")
 
     @property

@@ -96,9 +96,9 @@ class Entries:
         """Whether the entries of keys on these pages, one of each, may be held all together."""
         return len(np.unique(numbers)) * _GROWTH * self._limit + len(numbers) * _LIVE <= self._budget
 
-    def page_numbers(self, columns: list[pa.Array]) -> Numbers:
-        """A number for each row: that of its key's page, in the order of pages."""
-        hashes = stable_hash(columns)
+    def page_numbers(self, columns: list[pa.Array], *, rows: int | None = None) -> Numbers:
+        """A number for each row: that of its key's page, in the order of pages; `rows` are counted where none has a key."""
+        hashes = stable_hash(columns, rows=rows)
         groups = key_group(hashes, self._groups)
         return groups << _PAGE | page_of(hashes, self._pages.divisions(self._groups)[groups])
 
@@ -270,7 +270,8 @@ class Entries:
 
     def _hashes_of(self, keys: list[bytes]) -> Hashes:
         columns = zip(*(self._key_decoder.decode(key) for key in keys), strict=True)
-        return stable_hash([pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=True)])
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, self._keys, strict=True)]
+        return stable_hash(arrays, rows=len(keys))
 
 
 def not_as_declared(step: str, key: Key, content: Any, problem: Exception) -> StepFailed:

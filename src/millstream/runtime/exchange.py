@@ -172,7 +172,8 @@ def by_key(keys: tuple[str, ...], target: Target) -> Chooser:
     def choose(batch: Batch) -> npt.NDArray[np.int64] | int:
         if target.parallelism == 1:
             return 0
-        groups = key_group(stable_hash([batch.rows.column(key) for key in keys]), target.key_groups)
+        hashes = stable_hash([batch.rows.column(key) for key in keys], rows=batch.num_rows)
+        groups = key_group(hashes, target.key_groups)
         return owner(groups, target.key_groups, target.parallelism)
 
     return choose

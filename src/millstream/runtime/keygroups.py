@@ -27,10 +27,10 @@ _RADIX = 1 << 16
 """Numpy sorts 16-bit numbers by radix."""
 
 
-def stable_hash(columns: Sequence[pa.Array]) -> Hashes:
-    """One 64-bit hash per row over all key columns."""
+def stable_hash(columns: Sequence[pa.Array], *, rows: int | None = None) -> Hashes:
+    """One 64-bit hash per row over all key columns; without any, so many `rows` have one and the same."""
     with np.errstate(over="ignore"):
-        combined = np.full(len(columns[0]), _SEED, np.uint64)
+        combined = np.full(len(columns[0]) if columns else rows or 0, _SEED, np.uint64)
         for column in columns:
             combined = _mixed(combined * np.uint64(31) + _column_hash(column))
     return combined

@@ -30,9 +30,9 @@ INDEX = pa.schema(
 GROUP_SHIFT = np.uint64(48)
 
 
-def codes_of(columns: list[pa.Array], key_groups: int) -> Codes:
+def codes_of(columns: list[pa.Array], key_groups: int, *, rows: int | None = None) -> Codes:
     """Equal keys have equal codes, which sort by key group; the keys of equal codes may differ, if hardly ever."""
-    hashes = stable_hash(columns)
+    hashes = stable_hash(columns, rows=rows)
     groups = key_group(hashes, key_groups).astype(np.uint64)
     return groups << GROUP_SHIFT | hashes >> np.uint64(16)
 

@@ -129,6 +129,7 @@ class LevelTask:
             return BroadcastSender(target, self._outbox, payload)
         choosers = {
             "hash": lambda: by_key(planned.edge.keys, target),
+            "single": lambda: by_key((), target),
             "rebalance": lambda: round_robin(target, self._report.task),
             "forward": lambda: same_subtask(target, self._report.task),
         }

@@ -23,7 +23,7 @@ EOF: Mapping[str, Any] = types.MappingProxyType({MARK: "eof"})
 
 
 def WATERMARK(at: Instant) -> Mark:
-    """The source says that every row up to `at`, `at` included, has come.
+    """The source says that it is complete through `at`: a row at `at` or before it is late from here on.
 
     In a script with watermarks they alone advance event time; `max_delay` does nothing for that source.
     """

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from millstream.errors import InvalidPlan
 from millstream.graph.model import Component, StreamModel
+from millstream.graph.step import partition_text
 from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
 from millstream.model.ids import StepId
 from millstream.plan.deployment import Deployment
@@ -86,7 +87,7 @@ def _exchanges_behind(model: StreamModel) -> dict[StepId, str]:
     for step in reversed(model.steps):
         for edge in step.inputs:
             if edge.partition != "forward":
-                how = f"key_by({', '.join(edge.keys)})" if edge.keys else edge.partition
+                how = f"key_by({', '.join(edge.keys)})" if edge.keys else partition_text(edge.partition, ())
                 found.setdefault(edge.step, f"the {how} of step {step.id!r}")
             elif step.id in found:
                 found.setdefault(edge.step, found[step.id])

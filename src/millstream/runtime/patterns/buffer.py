@@ -6,7 +6,7 @@ something refers to them: Python counts the references, and what is saved is wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -48,6 +48,8 @@ SavedNode = tuple[int, int, int]
 SavedRun = tuple[int, int]
 """State (-1: a whole match that waits) and place of the node."""
 Saved = tuple[list[SavedEvent], list[SavedNode], list[SavedRun]]
+WHOLE = -1
+"""Stands for the state of a whole match in what is saved."""
 
 
 def save(runs: Iterable[tuple[int, Node]]) -> Saved:
@@ -73,6 +75,15 @@ def save(runs: Iterable[tuple[int, Node]]) -> Saved:
             nodes.append((found.stage, event_places[id(event)], before))
         saved.append((state, node_places[id(tail)]))
     return events, nodes, saved
+
+
+def settled(saved: Saved, successors: Mapping[int, int]) -> Saved:
+    """What was saved, in states of today: a match that was held back then is a whole one, and goes on from its successor."""
+    events, nodes, runs = saved
+    owed = [(WHOLE, place) for state, place in runs if state in successors]
+    if not owed:
+        return saved
+    return events, nodes, [*((successors.get(state, state), place) for state, place in runs), *owed]
 
 
 def rows_of(tail: Node, stages: int) -> list[list[Event]]:

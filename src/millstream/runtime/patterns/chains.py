@@ -10,7 +10,7 @@ import bisect
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.runtime.patterns.buffer import Row, Saved, SavedEvent, SavedNode
+from millstream.runtime.patterns.buffer import WHOLE, Row, Saved, SavedEvent, SavedNode
 from millstream.runtime.patterns.folds import Fold
 
 RowEvent = tuple[int, int, Row, int, tuple[Any, ...]]
@@ -23,8 +23,6 @@ Whole = tuple[int, Link]
 """Number of the first row, and the last link."""
 Known = list[tuple[Any, int]]
 """Chains, each with the time at which it is known what becomes of it."""
-WHOLE = -1
-"""Stands for the state of a whole match in what is saved."""
 
 
 def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole]]:
@@ -36,7 +34,7 @@ def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole
     done: list[Whole] = []
     for state, place in saved[2]:
         if state == WHOLE:
-            done.append((starts[place][0], links[place]))
+            add_whole(done, starts[place][0], links[place])
         else:
             runs.append((state, links[place], starts[place], *held[place]))
     return runs, done
@@ -112,10 +110,10 @@ class Skips:
     """What a match ends beside itself, and what time ends."""
 
     def __init__(
-        self, skip: str, stage: int | None, *, within: int | None, accepts: Sequence[bool], keeps_expired: bool
+        self, skip: str, stage: int | None, *, within: int | None, is_given: Sequence[bool], keeps_expired: bool
     ) -> None:
         self._skip, self._stage, self._within = skip, stage, within
-        self._accepts, self._keeps_expired = accepts, keeps_expired
+        self._is_given, self._keeps_expired = is_given, keeps_expired
 
     def release(
         self, runs: list[Partial], done: list[Whole], time: int, found: Known
@@ -123,9 +121,13 @@ class Skips:
         """Give the matches that nothing earlier can skip any more."""
         while done:
             start, link = done[0]
-            if runs and runs[0][2][0] < start:
+            gives_all = self._skip == "no_skip"
+            if not gives_all and runs and runs[0][2][0] < start:
                 break
             found.append((link, time))
+            if gives_all:
+                done = done[1:]
+                continue
             limit = self._limit(start, link)
             runs = [run for run in runs if run[2][0] >= limit]
             done = [match for match in done[1:] if match[0] >= limit]
@@ -141,7 +143,7 @@ class Skips:
             gone = [run for run in runs if run[2][1] + within <= due]
             runs = [run for run in runs if run[2][1] + within > due]
             if self._keeps_expired:
-                expired += [(run[1], due) for run in gone if not self._accepts[run[0]]]
+                expired += [(run[1], due) for run in gone if not self._is_given[run[0]]]
             if done:
                 runs, done = self.release(runs, done, due, found)
         return runs, done

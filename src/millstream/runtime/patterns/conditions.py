@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from millstream.errors import InvalidStep, StepFailed
 from millstream.graph.expression import Expression
-from millstream.graph.match_expression import MatchExpression, Reference, folded_type, read_match_expression
+from millstream.graph.match_expression import (
+    PROCESSING_TIME,
+    MatchExpression,
+    Reference,
+    folded_type,
+    read_match_expression,
+)
 from millstream.graph.match_source import MatchSource, match_source
 from millstream.graph.pattern import Clause, Condition, PatternSpec
 from millstream.model.schema import Schema
@@ -23,6 +29,7 @@ from millstream.runtime.chain import evaluated
 from millstream.runtime.codecs import batch_to_rows
 from millstream.runtime.expressions import Projection
 from millstream.runtime.patterns.buffer import Event, Node
+from millstream.runtime.patterns.context import MatchContext, record_of
 from millstream.runtime.patterns.folds import Fold, is_kept, value_of
 from millstream.runtime.policy import failure
 
@@ -60,36 +67,6 @@ class Test:
         return bool(event.bits & self.mask) and (self.call is None or self.call(node, event))
 
 
-class MatchContext:
-    """What a Python condition sees of the match so far."""
-
-    __slots__ = ("_names", "_node", "_stages", "timestamp")
-
-    def __init__(self, node: Node | None, event: Event, stages: dict[str, int], names: Sequence[str]) -> None:
-        self._node, self._stages, self._names = node, stages, names
-        self.timestamp = event.time
-        """The time of the row under test."""
-
-    def events(self, stage: str) -> list[dict[str, Any]]:
-        """The rows a stage has taken so far, in their order; the row under test is none of them yet."""
-        if stage not in self._stages:
-            msg = f"unknown stage {stage!r}"
-            raise InvalidStep(msg, code="STEP-109", known=self._stages, hint="name a stage of the pattern")
-        wanted, found, node = self._stages[stage], [], self._node
-        while node is not None:
-            if node.stage == wanted:
-                found.append(record_of(node.event, self._names))
-            node = node.before
-        return found[::-1]
-
-
-def record_of(event: Event, names: Sequence[str]) -> dict[str, Any]:
-    """A row as a dict, made once."""
-    if event.record is None:
-        event.record = dict(zip(names, event.row, strict=True))
-    return event.record
-
-
 class Conditions:
     """All conditions of one pattern over rows of one schema."""
 
@@ -105,6 +82,8 @@ class Conditions:
             self._test(stage.where, place) if stage.where else Test() for place, stage in enumerate(pattern.flat)
         ]
         self._untils: dict[int, Test] = {}
+        self.now = 0
+        """The clock of the epoch, which conditions may ask for."""
 
     def until(self, condition: Condition, own: int) -> Test:
         """The test that ends a repeated stage; `own` is the number of that stage."""
@@ -120,7 +99,8 @@ class Conditions:
             [(f"e{place}", expression) for place, expression in enumerate([*self._expressions, *self._cells])]
         )
         used = {name for expression in [*self._expressions, *self._cells] for name in expression.columns}
-        self._columns = [field for field in self._rows if field.name in used]
+        self._columns = [field.name for field in self._rows if field.name in used]
+        self._uses_clock = PROCESSING_TIME in used
 
     def _test(self, clauses: tuple[Clause, ...], own: int) -> Test:
         read = [(clause, self._read(clause.condition)) for clause in clauses]
@@ -181,7 +161,7 @@ class Conditions:
             record = record_of(event, names)
             try:
                 if takes_context:
-                    return bool(function(record, MatchContext(node, event, stages, names)))
+                    return bool(function(record, MatchContext(node, event, stages, names, self.now)))
                 return bool(function(record))
             except Exception as problem:
                 raise failure(step, record, problem) from problem
@@ -257,8 +237,7 @@ class Conditions:
         bits = np.full(rows, ALWAYS, np.int64)
         if not self._expressions and not self._cells:
             return bits, [()] * rows
-        used = batch.select([field.name for field in self._columns]) if self._columns else _nothing(rows)
-        made = evaluated(self._step, self._projection.apply, used).columns
+        made = evaluated(self._step, self._projection.apply, self._used(batch)).columns
         known = len(self._expressions)
         masks = [column.fill_null(False).to_numpy(zero_copy_only=False) for column in made[:known]]  # noqa: FBT003
         for place, parts in enumerate(self._bits):
@@ -266,8 +245,18 @@ class Conditions:
         cells = list(zip(*(column.to_pylist() for column in made[known:]), strict=True)) or [()] * rows
         return bits, cells
 
+    def _used(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that conditions name."""
+        columns = [batch.column(name) for name in self._columns]
+        names = list(self._columns)
+        if self._uses_clock:
+            columns.append(pa.array(np.full(batch.num_rows, self.now, np.int64)))
+            names.append(PROCESSING_TIME)
+        return pa.RecordBatch.from_arrays(columns, names=names) if names else without_columns(batch.num_rows)
 
-def _nothing(rows: int) -> pa.RecordBatch:
+
+def without_columns(rows: int) -> pa.RecordBatch:
+    """So many rows of nothing."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 

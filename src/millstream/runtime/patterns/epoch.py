@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millstream.graph.rank import Order
 from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
@@ -25,6 +26,7 @@ from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.matching import KeyMatcher, Matched
 from millstream.runtime.patterns.results import Results
 from millstream.runtime.patterns.waiting import KeyedRows, in_order
+from millstream.runtime.segment import Places
 
 Examine = Callable[[pa.RecordBatch], tuple[npt.NDArray[np.int64], list[tuple[Any, ...]]]]
 PARTIAL = 0
@@ -79,7 +81,8 @@ class Matching:
         if not self._sought:
             return
         firsts, most = pa.array(ready.starts), len(ready.starts)
-        pages = self._entries.page_numbers([ready.rows.column(key).take(firsts) for key in self._keys])
+        keys = [ready.rows.column(key).take(firsts) for key in self._keys]
+        pages = self._entries.page_numbers(keys, rows=len(firsts))
         if not self._entries.fits(pages):
             ready, pages = ready.by_page(pages)
             most = self._entries.most_pages
@@ -96,8 +99,7 @@ class Matching:
             bits, cells = examine(batch)
             events.append(list(zip(range(len(rows)), instants, rows, bits.tolist(), cells, strict=True)))
             begins.append(np.logical_or.reduceat((bits & program.start_mask) != 0, starts).tolist())
-        columns = [batch.column(key).take(pa.array(starts)) for key in self._keys]
-        names = batch_to_tuples(pa.RecordBatch.from_arrays(columns, names=list(self._keys)))
+        names = self._names(batch, starts)
         bounds = [*starts.tolist(), batch.num_rows]
         for place, (key, page) in enumerate(zip(names, pages_of(pages), strict=True)):
             entry = self._entries.existing(key, page)
@@ -108,6 +110,12 @@ class Matching:
             kept = self._match_key(key, entry, pieces, until)
             if entry is None and kept is not None:
                 self._put(self._entries.entry(key, page), *kept)
+
+    def _names(self, batch: pa.RecordBatch, starts: Places) -> list[tuple[Any, ...]]:
+        if not self._keys:
+            return [()] * len(starts)
+        columns = [batch.column(key).take(pa.array(starts)) for key in self._keys]
+        return batch_to_tuples(pa.RecordBatch.from_arrays(columns, names=list(self._keys)))
 
     def _match_key(
         self, key: tuple[Any, ...], entry: Entry | None, pieces: Sequence[Piece], until: int
@@ -169,8 +177,8 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def match_arrived(node: StreamNode, turn: Turn, tables: list[pa.Table], matching: Matching) -> None:
-    """Match rows without event time as they come, each at the time of the clock."""
+def match_arrived(node: StreamNode, turn: Turn, tables: list[pa.Table], matching: Matching, order: Order) -> None:
+    """Match rows without event time as they come; all rows of an epoch have the time of its clock."""
     if not tables:
         return
     counts = turn.hands.count(node.id)
@@ -179,4 +187,4 @@ def match_arrived(node: StreamNode, turn: Turn, tables: list[pa.Table], matching
     counts.passed += rows.num_rows
     if rows.num_rows:
         times = np.full(rows.num_rows, turn.times.now, np.int64)
-        matching.match(in_order(rows, times, node.keys, ()), turn.times.now)
+        matching.match(in_order(rows, times, node.keys, order), turn.times.now)

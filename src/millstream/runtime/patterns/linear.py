@@ -17,9 +17,10 @@ from millstream.graph.match_expression import Reference
 from millstream.model.schema import Schema
 from millstream.runtime.patterns import chains
 from millstream.runtime.patterns.chains import Known, Partial, RowEvent, Skips, Whole
-from millstream.runtime.patterns.compile import Program, State, Take
+from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.conditions import ALWAYS, Sourced, Test
 from millstream.runtime.patterns.folds import Fold, is_kept
+from millstream.runtime.patterns.states import State, Take
 from millstream.runtime.policy import failure
 
 Run = Callable[[Sequence[RowEvent], list[Partial], list[Whole], Known, Known, int], tuple[list[Partial], list[Whole]]]
@@ -31,7 +32,7 @@ _NAMED = re.compile(r"\b(values|cells|row|constants)\[(\d+)\]")
 
 def is_linear(program: Program) -> bool:
     """Whether one row does at most one thing to any partial match, and every condition is an expression."""
-    if len(program.states) > _MOST_STATES or program.has_gaps:
+    if len(program.states) - len(program.successors) > _MOST_STATES or program.has_gaps:
         return False
     for state in program.states:
         if state.choices is None or state.concludes:
@@ -64,8 +65,8 @@ def linear_run(program: Program, rows: Schema, *, step: str, keeps_expired: bool
     text = writer.source()
     pattern = program.pattern
     stage = None if pattern.skip_to is None else program.names.index(pattern.skip_to)
-    accepts = [state.accepts for state in program.states]
-    skips = Skips(pattern.skip, stage, within=pattern.within, accepts=accepts, keeps_expired=keeps_expired)
+    is_given = [state.is_given for state in program.states]
+    skips = Skips(pattern.skip, stage, within=pattern.within, is_given=is_given, keeps_expired=keeps_expired)
 
     def failed(event: RowEvent, problem: Exception) -> Exception:
         return failure(step, dict(zip(rows.names, event[2], strict=True)), problem)
@@ -117,6 +118,8 @@ class _Writer:
         if program.pattern.skip != "no_skip":
             lines += ["   if done and (not runs or runs[0][2][0] >= done[0][0]):"]
             lines += ["    runs, done = release(runs, done, time, found)"]
+        elif program.successors:
+            lines += ["   if done:", "    runs, done = release(runs, done, time, found)"]
         lines += [" except (ArithmeticError, TypeError) as problem:", "  raise failed(event, problem) from problem"]
         lines += [*self._expiry(" ", "until"), " return runs, done"]
         return "\n".join(lines)
@@ -142,8 +145,6 @@ class _Writer:
         other = state.otherwise
         if other is None:
             lines.append("     continue")
-        elif other.is_final:
-            lines += self._whole("     ", "start[0]", "node")
         elif other is state:
             lines.append("     kept.append(run)")
         else:

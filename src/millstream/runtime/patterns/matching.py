@@ -9,7 +9,7 @@ from millstream.model.schema import Schema
 from millstream.model.time import MAX_TIME
 from millstream.runtime.pages import NEVER
 from millstream.runtime.patterns import chains
-from millstream.runtime.patterns.buffer import Event, Node, Row, Saved, rows_of
+from millstream.runtime.patterns.buffer import Event, Node, Row, Saved, rows_of, settled
 from millstream.runtime.patterns.chains import Known, RowEvent
 from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.linear import is_linear, linear_run
@@ -51,13 +51,13 @@ class LinearMatcher:
     def __init__(self, program: Program, rows: Schema, *, step: str, keeps_expired: bool) -> None:
         self._run = linear_run(program, rows, step=step, keeps_expired=keeps_expired)
         self._folds, self._stages = program.conditions.folds, len(program.names)
-        self._within = program.pattern.within
+        self._within, self._successors = program.pattern.within, program.successors
 
     def match(self, saved: Saved | None, events: Sequence[RowEvent], until: int) -> Matched:
         """Run the pattern's own source."""
         found: Known = []
         expired: Known = []
-        runs, done = ([], []) if saved is None else chains.load(saved, self._folds)
+        runs, done = ([], []) if saved is None else chains.load(settled(saved, self._successors), self._folds)
         runs, done = self._run(events, runs, done, found, expired, until)
         if not runs or until >= MAX_TIME:
             # A whole match waits for partial ones only, and at the end of time no row can follow.
@@ -89,7 +89,7 @@ class GeneralMatcher:
 
         matcher = Matcher(self._program, whole, gone if self._keeps_expired else None)
         if saved is not None:
-            matcher.load(saved)
+            matcher.load(settled(saved, self._program.successors))
         number, start_mask = matcher.next_number(), self._program.start_mask
         for _, time, row, bits, cells in events:
             if matcher.runs or bits & start_mask:

@@ -6,14 +6,13 @@ import bisect
 from collections.abc import Callable
 
 from millstream.runtime.pages import NEVER
-from millstream.runtime.patterns.buffer import Event, Node, Run, Saved, first_of, rows_of, save
-from millstream.runtime.patterns.compile import Program, State, Take
+from millstream.runtime.patterns.buffer import WHOLE, Event, Node, Run, Saved, first_of, rows_of, save
+from millstream.runtime.patterns.compile import Program
 from millstream.runtime.patterns.conditions import Test
+from millstream.runtime.patterns.states import Fork, Guards, State, Take, Waits
 
 Found = Callable[[Node, int], None]
 """Takes the last row of a match and the time at which the match is known."""
-_WHOLE = -1
-"""Stands for the state of a whole match in what is saved."""
 
 
 class Matcher:
@@ -41,8 +40,8 @@ class Matcher:
             nodes.append(Node(stage, events[event], previous, fold(previous, stage, events[event])))
         for state, place in saved[2]:
             start = first_of(nodes[place])
-            if state == _WHOLE:
-                self._done.append((start.number, nodes[place]))
+            if state == WHOLE:
+                self._add_whole(start.number, nodes[place])
             else:
                 self.runs.append(Run(program.states[state], nodes[place], start))
 
@@ -51,7 +50,7 @@ class Matcher:
         if not self.runs:
             # A whole match waits for partial ones only.
             return None
-        whole = [(_WHOLE, node) for _, node in self._done]
+        whole = [(WHOLE, node) for _, node in self._done]
         return save([*((run.state.number, run.node) for run in self.runs), *whole])
 
     def next_number(self) -> int:
@@ -79,7 +78,7 @@ class Matcher:
             for run in expired:
                 if run.state.concludes:
                     self._whole(run.start, run.node, due)
-                elif self._timed_out is not None and not run.state.accepts:
+                elif self._timed_out is not None and not run.state.is_given:
                     self._timed_out(run.node, due)
             self._release(due)
 
@@ -99,7 +98,8 @@ class Matcher:
                     self._take(take, node, run.start, event, kept)
                     break
             else:
-                self._otherwise(run, event, kept)
+                if state.otherwise is not None:
+                    kept.append(run if state.otherwise is state else Run(state.otherwise, node, run.start))
         if event.bits & self._program.start_mask:
             self._begin(event, kept)
         self.runs = kept
@@ -116,30 +116,18 @@ class Matcher:
                 self._take(take, None, event, event, kept)
                 return
 
-    def _otherwise(self, run: Run, event: Event, kept: list[Run]) -> None:
-        other = run.state.otherwise
-        if other is None:
-            return
-        if other.is_final:
-            self._whole(run.start, run.node, event.time)
-        else:
-            kept.append(run if other is run.state else Run(other, run.node, run.start))
-
     def _branch(self, state: State, node: Node | None, start: Event, event: Event, kept: list[Run]) -> None:
         """Everything that may become of a partial match with one more row."""
-        outcome = _Outcome(node, event)
-        if not outcome.visit(state, is_late=False):
+        outcome = _Outcome(node, event, self._program.waits)
+        if not outcome.visit(state):
             return
         for take in outcome.takes:
             self._take(take, node, start, event, kept)
         if node is None:
             return
-        stays = outcome.stays
         if outcome.is_whole:
             self._whole(start, node, event.time)
-            # What waits where a stage may be left would give the same match again with the next row.
-            stays = [stay for stay in stays if not stay.forks]
-        kept += [Run(stay, node, start) for stay in stays]
+        kept += [Run(stay, node, start) for stay in outcome.stays]
 
     def _take(self, take: Take, before: Node | None, start: Event, event: Event, kept: list[Run]) -> None:
         conditions = self._program.conditions
@@ -154,16 +142,22 @@ class Matcher:
         if self._program.pattern.skip == "no_skip":
             self._found(node, time)
         else:
-            bisect.insort(self._done, (start.number, node), key=lambda match: match[0])
+            self._add_whole(start.number, node)
+
+    def _add_whole(self, start: int, node: Node) -> None:
+        bisect.insort(self._done, (start, node), key=lambda match: match[0])
 
     def _release(self, time: int) -> None:
         """Give the matches that nothing earlier can skip any more."""
         while self._done:
             start, node = self._done[0]
-            if self.runs and self.runs[0].start.number < start:
+            gives_all = self._program.pattern.skip == "no_skip"
+            if not gives_all and self.runs and self.runs[0].start.number < start:
                 return
             del self._done[0]
             self._found(node, time)
+            if gives_all:
+                continue
             limit = self._limit(start, node)
             self.runs = [run for run in self.runs if run.start.number >= limit]
             self._done = [match for match in self._done if match[0] >= limit]
@@ -185,22 +179,22 @@ class Matcher:
 class _Outcome:
     """What may happen to one partial match with one row."""
 
-    __slots__ = ("_event", "_node", "_seen", "is_whole", "stays", "takes")
+    __slots__ = ("_event", "_node", "_seen", "_waits", "is_whole", "stays", "takes")
 
-    def __init__(self, node: Node | None, event: Event) -> None:
-        self._node, self._event = node, event
+    def __init__(self, node: Node | None, event: Event, waits: Waits) -> None:
+        self._node, self._event, self._waits = node, event, waits
         self._seen: set[int] = set()
         self.takes: list[Take] = []
         self.stays: list[State] = []
         self.is_whole = False
 
-    def visit(self, state: State, *, is_late: bool) -> bool:
+    def visit(self, state: State, guards: Guards = (), *, is_late: bool = False) -> bool:
         """Look at a state and those it forks to; `False` when the row is one that must not come."""
         if state.is_final:
-            # Without a greedy stage on the way, the match was given when its last row was taken.
+            # Where no row was waited for, the match was given when its last row was taken.
             self.is_whole |= is_late
             return True
-        if state.number in self._seen:
+        if state.number in self._seen or any(map(self._is_taken, state.blocks)):
             return True
         self._seen.add(state.number)
         if any(stop.holds(self._node, self._event) for stop in state.stops):
@@ -208,20 +202,36 @@ class _Outcome:
         if state.is_pending:
             self.stays.append(state)
         elif state.take is not None:
-            self._try(state, state.take)
+            self._try(state, state.take, guards)
         for fork in state.forks:
-            if fork.guard is not None and not self._may_leave(fork.guard, fork.target):
-                continue
-            if not self.visit(fork.target, is_late=is_late or state.needs_row or fork.guard is not None):
+            held = self._held(fork, guards)
+            if held is not None and not self.visit(fork.target, held, is_late=is_late or state.needs_row):
                 return False
         return True
 
-    def _try(self, state: State, take: Take) -> None:
+    def _held(self, fork: Fork, guards: Guards) -> Guards | None:
+        """The greedy stages that were left on the way; `None` where one of them takes the row."""
+        if fork.guard is None:
+            return guards
+        take = fork.guard.take
+        assert take is not None, "groups are not greedy"
+        if not self._is_open(take.untils):
+            return guards
+        if self._fits(take):
+            return None
+        return (*guards, fork.guard.number) if fork.holds else guards
+
+    def _try(self, state: State, take: Take, guards: Guards) -> None:
         fits = self._fits(take)
         if fits and self._is_open(take.untils):
             self.takes.append(take)
         if (state.passes == "all" or (state.passes == "others" and not fits)) and self._is_open(state.closes):
-            self.stays.append(state.passed_to)
+            guards = guards or tuple(block.number for block in state.blocks if self._is_open(block.untils))
+            self.stays.append(self._waits[state.origin.number, guards] if guards else state.origin)
+
+    def _is_taken(self, state: State) -> bool:
+        assert state.take is not None, "groups are not greedy"
+        return self._fits(state.take) and self._is_open(state.take.untils)
 
     def _fits(self, take: Take) -> bool:
         if take.gap is not None and self._node is not None and self._event.time - self._node.event.time >= take.gap:
@@ -230,20 +240,3 @@ class _Outcome:
 
     def _is_open(self, untils: tuple[Test, ...]) -> bool:
         return not any(until.holds(self._node, self._event) for until in untils)
-
-    def _may_leave(self, element: State, target: State) -> bool:
-        """Whether a greedy stage lets a row go on to the next: it does not take it, and the next does or all else fails."""
-        take = element.take
-        assert take is not None, "groups are not greedy"
-        if self._fits(take) and self._is_open(take.untils):
-            return False
-        if element.passes == "nothing" or not self._is_open(element.closes):
-            return True
-        return self._leads_on(target)
-
-    def _leads_on(self, state: State) -> bool:
-        if state.is_final:
-            return True
-        if state.take is not None:
-            return self._fits(state.take) and self._is_open(state.take.untils)
-        return any(self._leads_on(fork.target) for fork in state.forks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.graph.match_expression import measures_of
+from millstream.graph.rank import instant_order
 from millstream.graph.step import MAIN, TIMED_OUT, Pattern
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange import AFTER, BEFORE
@@ -41,6 +42,7 @@ class PatternOperator:
         assert node.input_schema is not None
         self._node, self._operation, self._rows = node, node.operation, node.input_schema
         self._keys = node.input_schema.select(node.keys)
+        self._order = instant_order(node.operation.order_by, self._rows)
         self._slots = stored_types(pattern_slots(node))
         self._paging = Paging(key_groups, page_bytes)
         self._measures = [
@@ -54,16 +56,17 @@ class PatternOperator:
     @without_collection()
     def run(self, turn: Turn) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
+        self._sought[0].program.conditions.now = turn.times.now
         entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, is_trusted=True)
         matching = Matching(self._node, self._sought, self._results(turn), entries)
         if not self._node.event_time:
             matching.expire(turn.times.now)
-            match_arrived(self._node, turn, turn.before, matching)
+            match_arrived(self._node, turn, turn.before, matching, self._order)
             matching.pass_watermark()
-            match_arrived(self._node, turn, turn.after, matching)
+            match_arrived(self._node, turn, turn.after, matching, self._order)
             matching.close()
             return entries.flush()
-        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._paging.key_groups)
+        waiting = WaitingRows(self._node, turn, self._order, self._paging.key_groups)
         waiting.add(turn.before, turn.times.before, BEFORE)
         matching.advance(waiting.ready(turn.times.watermark), turn.times.watermark)
         matching.pass_watermark()

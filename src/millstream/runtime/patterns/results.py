@@ -18,7 +18,7 @@ from millstream.runtime.expressions import Projection
 from millstream.runtime.keyed import CHUNK, Emit, RowOutput
 from millstream.runtime.patterns.buffer import Row
 from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.conditions import Refuse, takes_two
+from millstream.runtime.patterns.conditions import Refuse, takes_two, without_columns
 from millstream.runtime.patterns.folds import Measured, measured
 from millstream.runtime.policy import failure
 
@@ -155,7 +155,7 @@ class MeasureResults:
         # A reference may have the name of a key column only by quoting; then it is the same value.
         inputs = dict(zip(self._keys.names, keys, strict=True)) | dict(zip(_names(self._fields), values, strict=True))
         times = None if self._times[0] is None else pa.array(self._times, pa.int64())
-        self._give(pa.RecordBatch.from_pydict(inputs), times)
+        self._give(pa.RecordBatch.from_pydict(inputs) if inputs else without_columns(len(self._held)), times)
         self._held, self._times = [], []
 
     def _give(self, inputs: pa.RecordBatch, times: pa.Array | None) -> None:

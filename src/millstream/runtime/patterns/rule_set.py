@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from millstream.api.rules import Rule, read_rule
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.rules import DEFINITION, DELETED, RULE, VERSION, Patterns
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
@@ -98,6 +98,18 @@ class RuleSet:
         hands = Hands(lambda _: nobody, turn.times.now) if turn.subtask else turn.hands
         self._counts = hands.count(book.node.id)
         self._bad = hands.bad_records(book.node.id, "dead_letter")
+        self._drop_refused()
+
+    def _drop_refused(self) -> None:
+        """A definition that was accepted before and is refused now goes to the dead letters; the others go on."""
+        for name, found in list(self._held.items()):
+            try:
+                for definition in found:
+                    self._book.active(name, definition)
+            except MillstreamError as problem:
+                self._bad.refuse_result({RULE: name, VERSION: found[-1].version, DEFINITION: found[-1].text}, problem)
+                self.has_dropped = True
+                self._put(name, [])
 
     def active(self) -> list[Active]:
         """Everything to look for, by name and age."""

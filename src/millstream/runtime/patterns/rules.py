@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from millstream.graph.match_expression import Measures
+from millstream.graph.rank import instant_order
 from millstream.graph.rules import RULE, VERSION, Patterns
 from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
@@ -45,7 +46,8 @@ class RulesOperator:
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Patterns)
         assert node.input_schema is not None
-        self._node, self._operation, self._rows = node, node.operation, node.input_schema
+        self._node, self._rows = node, node.input_schema
+        self._order = instant_order(node.operation.order_by, self._rows)
         self._keys = node.input_schema.select(node.keys)
         self._paging = Paging(key_groups, page_bytes)
         self._book = RuleBook(node)
@@ -70,7 +72,7 @@ class RulesOperator:
     def _timed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
         """Rows meet the patterns that are in force when the watermark passes them."""
         times = turn.times
-        waiting = WaitingRows(self._node, turn, self._operation.order_by, self._paging.key_groups)
+        waiting = WaitingRows(self._node, turn, self._order, self._paging.key_groups)
         rules.update(turn.other_before, times.before)
         waiting.add(turn.before, times.before, BEFORE)
         matching = self._matching(turn, entries, rules, BEFORE)
@@ -91,12 +93,14 @@ class RulesOperator:
         for phase, updates, rows in ((BEFORE, turn.other_before, turn.before), (AFTER, turn.other_after, turn.after)):
             rules.update(updates, now)
             matching = self._matching(turn, entries, rules, phase)
-            match_arrived(self._node, turn, rows, matching)
+            match_arrived(self._node, turn, rows, matching, self._order)
             matching.close()
         return Due().event
 
     def _matching(self, turn: Turn, entries: Entries, rules: RuleSet, phase: int) -> Matching:
         found = rules.active()
+        for active in found:
+            active.sought.program.conditions.now = turn.times.now
         results = {output: RuleResults(self._node, self._rows, turn, output, found) for output in (MAIN, TIMED_OUT)}
         return Matching(self._node, [_careful(active, self._node, turn) for active in found], results, entries, phase)
 

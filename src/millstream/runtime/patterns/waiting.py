@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.graph.rank import Order
 from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.batch import TIME, from_table
@@ -76,8 +77,8 @@ class KeyedRows(NamedTuple):
 class WaitingRows:
     """The rows of one subtask that the watermark has not passed, for the length of one epoch."""
 
-    def __init__(self, node: StreamNode, turn: Turn, order_by: tuple[str, ...], key_groups: int) -> None:
-        self._node, self._turn, self._order, self._key_groups = node, turn, order_by, key_groups
+    def __init__(self, node: StreamNode, turn: Turn, order: Order, key_groups: int) -> None:
+        self._node, self._turn, self._order, self._key_groups = node, turn, order, key_groups
         self._columns = waiting_columns(node)
         self._segments = Segments(
             turn.store, waiting_uid(node), self._columns, keys=node.keys, state_bytes=turn.state_bytes
@@ -104,7 +105,8 @@ class WaitingRows:
             assert batch.times is not None, "rows without time were refused"
             rows = pa.RecordBatch.from_arrays(batch.rows.columns, schema=self._columns)
             times = batch.times.to_numpy(zero_copy_only=False)
-            codes = codes_of([rows.column(key) for key in self._node.keys], self._key_groups)
+            keys = [rows.column(key) for key in self._node.keys]
+            codes = codes_of(keys, self._key_groups, rows=rows.num_rows)
             self._segments.add(Segment.arrived(rows, codes, times, times))
 
     def ready(self, watermark: int) -> KeyedRows | None:
@@ -125,22 +127,25 @@ class WaitingRows:
         return self._segments.flush(watermark + 1, attention=_first_waiting).event
 
 
-def in_order(rows: pa.RecordBatch, times: Times, keys: tuple[str, ...], order_by: tuple[str, ...]) -> KeyedRows:
-    """Rows by key, then time, then the columns given, nulls first; rows that are equal there stay as they came."""
+def in_order(rows: pa.RecordBatch, times: Times, keys: tuple[str, ...], order: Order) -> KeyedRows:
+    """Rows by key, then time, then the columns given, null as the smallest; rows that are equal there stay as they came."""
     codes, _ = key_codes(pa.Table.from_batches([rows]), keys)
-    ranks = [_ranks(rows.column(name)) for name in reversed(order_by)]
-    order = np.lexsort((*ranks, times, codes))
-    ordered = codes[order]
+    ranks = [_ranks(rows.column(name), is_descending=is_descending) for name, is_descending in reversed(order)]
+    places = np.lexsort((*ranks, times, codes))
+    ordered = codes[places]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    return KeyedRows(rows.take(pa.array(order)), times[order], starts)
+    return KeyedRows(rows.take(pa.array(places)), times[places], starts)
 
 
-def _ranks(column: pa.Array) -> Places:
-    """Numbers in the order of a column's values."""
+def _ranks(column: pa.Array, *, is_descending: bool) -> Places:
+    """Numbers in the order of a column's values; NaN is the largest."""
     if pa.types.is_integer(column.type) and not column.null_count:
-        return np.asarray(column)
-    ranked = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranked).astype(np.int64)
+        ranks = np.asarray(column)
+    else:
+        ranks = np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+        ranks[np.asarray(column.is_null())] = 0
+    # Unlike the negative, the complement of the smallest integer exists.
+    return ~ranks if is_descending else ranks
 
 
 def _first_waiting(segment: Segment) -> int:

@@ -23,7 +23,7 @@ _PLAIN = {
 
 def key_schema(layout: StateLayout) -> Schema:
     """The key columns."""
-    return schema_of(layout.keys)
+    return schema_of(layout.keys) if layout.keys else Schema(())
 
 
 def arrow_type(schema: dict[str, Any]) -> pa.DataType | None:

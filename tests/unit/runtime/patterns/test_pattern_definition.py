@@ -7,7 +7,8 @@ import yaml
 
 import millstream as ms
 from millstream.errors import MillstreamError
-from millstream.graph.pattern import pattern_from_json, pattern_to_json
+from millstream.graph.pattern import pattern_to_json
+from millstream.graph.pattern_json import pattern_from_json
 from millstream.graph.render import stream_text
 from millstream.testing import run_job
 
@@ -25,6 +26,7 @@ A = begin("a").where("n > 0")
         (lambda: A.times(0), "STEP-101"),
         (lambda: A.times(3, 2), "STEP-101"),
         (lambda: A.times(True), "STEP-101"),
+        (lambda: A.times(False, 2), "STEP-101"),
         (lambda: A.greedy(), "STEP-102"),
         (lambda: A.consecutive(), "STEP-102"),
         (lambda: A.allow_combinations(), "STEP-102"),
@@ -43,6 +45,17 @@ A = begin("a").where("n > 0")
         (lambda: A.one_or_more().not_followed_by("b").within("1s", "previous_to_current").spec, "STEP-104"),
         (lambda: A.skip_to_last("z").spec, "STEP-105"),
         (lambda: A.not_next("b").skip_to_first("b").spec, "STEP-105"),
+        (lambda: A.times(2).one_or_more(), "STEP-200"),
+        (lambda: A.times(1).times(2), "STEP-200"),
+        (lambda: A.one_or_more().times_or_more(2), "STEP-200"),
+        (lambda: A.one_or_more().until("n > 1").until("n > 2"), "STEP-200"),
+        (lambda: A.next("b").within("2s", "previous_to_current").within("1s").spec, "STEP-106"),
+        (lambda: A.times(2, within="2s").within("1s").spec, "STEP-106"),
+        (lambda: begin(A.next("b").times(2, within="2s")).within("1s").spec, "STEP-106"),
+        (lambda: A.times(1, within="1s"), "STEP-102"),
+        (lambda: A.times(0, 0), "STEP-101"),
+        (lambda: A.times_or_more(0), "STEP-101"),
+        (lambda: A.times(2, within="0s"), "STEP-004"),
         (lambda: A.within("0s"), "STEP-004"),
         (lambda: A.within("1s", "all"), "STEP-106"),
         (lambda: pattern_from_json({"stages": [{"name": "a", "colour": 1}]}), "STEP-110"),
@@ -57,6 +70,37 @@ def test_patterns_that_are_refused(build, code):
         build()
     assert caught.value.code == code
     assert caught.value.hint or caught.value.known
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: A.times(0), "optional()"),
+        (lambda: A.optional().spec, "make one of them required"),
+        (lambda: begin(begin("x").optional()), "make one of them required"),
+        (lambda: A.not_followed_by("b").spec, "add within('10s')"),
+        (lambda: A.not_followed_by("b").next("c").optional().within("1s").spec, "make one of them required"),
+        (lambda: begin(A.not_followed_by("b")).within("1s"), "move it behind the group"),
+        (lambda: A.not_followed_by("b").not_followed_by("c").within("1s").spec, "or_where()"),
+        (
+            lambda: A.one_or_more().not_followed_by("b").within("1s", "previous_to_current").within("9s").spec,
+            "limit the whole pattern",
+        ),
+    ],
+)
+def test_a_refused_pattern_says_what_to_do(build, said):
+    with pytest.raises(MillstreamError) as caught:
+        build()
+    assert said in str(caught.value.hint)
+
+
+def test_a_first_stage_may_be_optional():
+    assert A.optional().next("b").spec.names == ("a", "b")
+
+
+def test_zero_to_some_times_is_an_optional_stage():
+    assert A.next("b").times(0, 3).spec == A.next("b").times(1, 3).optional().spec
+    assert A.next("b").times(0, 3, within="1s").spec.version != A.next("b").times(0, 3).spec.version
 
 
 def keyed():
@@ -173,6 +217,10 @@ def load(stages, options="measures: {n: first(a.n)}"):
         (["- {begin: a, times_or_more: 2, until: n = 4, where: n > 0}"], "measures: {n: count(a)}", [2, 2, 2, 3]),
         (["- {begin: a, where: n = 3}", "- {not_next: b, where: n = 4}", "- {followed_by: c, within: 3ms}"],
          "{within: 1s, measures: {n: c.n}}", [9]),
+        (["- {begin: a, where: 'n > 1', times: {times: 3, within: 2ms}}"], "measures: {n: sum(a.n)}", [9, 16, 17]),
+        (["- {begin: a, where: 'n <> 3', times_or_more: {times_or_more: 4, within: 2ms}}"], "measures: {n: sum(a.n)}", []),
+        (["- {begin: a, where: 'n <> 3', one_or_more: {within: 2ms}}"], "measures: {n: count(a)}", [1, 1, 1, 1, 1, 2, 2, 2, 3]),
+        (["- {begin: a, where: n = 1}", "- {next: b, where: n = 2, times: [0, 2]}"], "measures: {n: count(b)}", [0, 1]),
         (["- {begin: a, where: 'n in (1, 2, 9)'}", "- next: b"],
          "{after_match: {skip_to_last: b}, measures: {n: a.n}}", [1, 2, 9]),
     ],
@@ -196,6 +244,9 @@ def _split(options):
         (["- {begin: a, optional: maybe}"], "measures: {n: a.n}", "DECL-006"),
         (["- {begin: a, where: 3}"], "measures: {n: a.n}", "DECL-006"),
         (["- {begin: a, times: [1, 2, 3]}"], "measures: {n: a.n}", "DECL-006"),
+        (["- {begin: a, times: {within: 1s}}"], "measures: {n: a.n}", "DECL-006"),
+        (["- {begin: a, times: {times: 2, near: 1s}}"], "measures: {n: a.n}", "DECL-004"),
+        (["- {begin: a, times: 2, one_or_more: true}"], "measures: {n: a.n}", "STEP-200"),
         (["- {begin: a}"], "within: 1s", "DECL-006"),
         (["- {begin: a}"], "measures: [a.n]", "DECL-006"),
     ],

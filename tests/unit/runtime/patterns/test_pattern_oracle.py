@@ -1,5 +1,6 @@
-"""The engine finds what a plain search over all ways to choose rows finds, wherever its state is saved and loaded."""
+"""Both engines find what a plain search over all ways to choose rows finds, wherever their state is saved and loaded."""
 
+import itertools
 from collections import Counter
 
 import msgspec
@@ -11,10 +12,12 @@ from millstream.graph.pattern import Clause, Condition, PatternSpec, Stage
 from millstream.model.schema import schema_of
 from millstream.runtime.patterns.buffer import Event
 from millstream.runtime.patterns.compile import Program
+from millstream.runtime.patterns.linear import is_linear
+from millstream.runtime.patterns.matching import GeneralMatcher, LinearMatcher
 from millstream.runtime.patterns.nfa import Matcher
 
 RUN = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-ROWS = schema_of("word string, at long")
+ROWS = schema_of("word string, at long, place long")
 FAR = 10**9
 
 
@@ -23,44 +26,62 @@ class Oracle:
 
     def __init__(self, pattern, rows):
         self.stages, self.rows, self.within, self.found = pattern.stages, rows, pattern.within, []
-        self.go(0, [], ())
+        self.go(0, [], (), ())
 
-    def fits(self, stage, place):
+    def fits(self, stage, place, taken=(), gaps=()):
+        """Whether a row belongs to a stage and is near enough to the row before it."""
+        gaps = [gap for gap in gaps if gap is not None]
+        if taken and gaps and self.rows[place][1] - self.rows[taken[-1][1]][1] >= min(gaps):
+            return False
         return self.rows[place][0] in letters_of(stage.where[0].condition)
 
     def in_time(self, taken, place):
         return self.within is None or not taken or self.rows[place][1] - self.rows[taken[0][1]][1] < self.within
 
-    def go(self, k, taken, nots):
+    def go(self, k, taken, nots, left):
+        """Go on with stage `k`; `left` are greedy stages that were left since the last row was taken."""
         if k == len(self.stages):
             self.found.append(tuple(taken))
             return
         stage = self.stages[k]
         if stage.contiguity == "not_followed":
-            self.go(k + 1, taken, (*nots, stage))
+            self.go(k + 1, taken, (*nots, stage), left)
         elif stage.contiguity == "not_next":
-            self.not_next(k, stage, taken, nots)
+            self.not_next(k, stage, taken, nots, left)
         else:
-            if stage.optional and self.may_leave(stage, taken, stage.contiguity):
-                self.go(k + 1, taken, nots)
-            self.more(k, stage, taken, nots, 0)
+            if stage.optional:
+                self.go(k + 1, taken, nots, (*left, *self.leaving(stage, stage.contiguity, [stage.gap])))
+            self.more(k, stage, taken, nots, 0, left)
 
-    def not_next(self, k, stage, taken, nots):
+    def not_next(self, k, stage, taken, nots, left):
         place = taken[-1][1] + 1
         is_there = place < len(self.rows) and self.in_time(taken, place)
-        if is_there and not any(self.fits(other, place) for other in (*nots, stage)):
-            self.go(k + 1, taken, nots)
+        is_other = is_there and not any(self.fits(other, place) for other in (*nots, stage))
+        if is_other and self.may_go_on(left, taken, place):
+            self.go(k + 1, taken, nots, left)
 
-    def may_leave(self, stage, taken, contiguity):
-        """A greedy stage is left with a row that it does not take."""
-        if not stage.greedy:
-            return True
-        place = taken[-1][1] + 1
-        return place < len(self.rows) and self.in_time(taken, place) and not self.fits(stage, place)
+    def leaving(self, stage, contiguity, gaps):
+        return [(stage, contiguity, gaps)] if stage.greedy else []
 
-    def more(self, k, stage, taken, nots, count):
-        if count >= stage.least and (count == stage.most or self.may_leave(stage, taken, stage.inner)):
-            self.go(k + 1, taken, ())
+    def may_go_on(self, left, taken, place):
+        """Whether no greedy stage that was left would have taken a row up to this one."""
+        return all(self.is_exhausted(*each, taken, place) for each in left)
+
+    def is_exhausted(self, stage, contiguity, gaps, taken, end):
+        for place in range(taken[-1][1] + 1 if taken else 0, end + 1):
+            if self.ends(stage, place):
+                return True
+            if self.fits(stage, place, taken, gaps):
+                return False
+            if contiguity == "strict":
+                return True
+        return True
+
+    def more(self, k, stage, taken, nots, count, left):
+        contiguity = stage.contiguity if count == 0 else stage.inner
+        gaps = [stage.gap] if count == 0 else [stage.gap, stage.repeat_gap]
+        if count >= stage.least:
+            self.go(k + 1, taken, (), self.leaving(stage, contiguity, gaps) if count != stage.most else ())
         if count == stage.most:
             return
         following = []
@@ -69,15 +90,15 @@ class Oracle:
                 break
             following.append(other)
         stops = nots if count == 0 else following
-        contiguity = stage.contiguity if count == 0 else stage.inner
         for place in range(taken[-1][1] + 1 if taken else 0, len(self.rows)):
             if taken and (not self.in_time(taken, place) or any(self.fits(other, place) for other in stops)):
                 return
-            if self.fits(stage, place) and not self.ends(stage, place):
-                self.more(k, stage, [*taken, (k, place)], (), count + 1)
+            fits = self.fits(stage, place, taken, gaps)
+            if fits and not self.ends(stage, place) and self.may_go_on(left, taken, place):
+                self.more(k, stage, [*taken, (k, place)], (), count + 1, ())
             if not taken:
                 continue
-            passes = contiguity == "any" or (contiguity == "relaxed" and not self.fits(stage, place))
+            passes = contiguity == "any" or (contiguity == "relaxed" and not fits)
             if not passes or (count and self.ends(stage, place)):
                 return
 
@@ -99,13 +120,10 @@ def stages_of(draw, place):
     times = draw(st.sampled_from([(1, 1), (1, 1), (1, None), (2, 2), (1, 2), (2, 3), (2, None)]))
     inner = draw(st.sampled_from(["strict", "relaxed", "any"]))
     contiguity = draw(st.sampled_from(kinds))
-    greedy = times[1] != 1 and inner == "strict" and draw(st.booleans())
-    optional = bool(place) and (contiguity == "strict" or not greedy) and draw(st.booleans())
-    until = (
-        condition(draw(st.sampled_from(["a", "d"])))
-        if times[1] is None and not greedy and draw(st.booleans())
-        else None
-    )
+    greedy = times[1] != 1 and draw(st.booleans())
+    optional = bool(place) and draw(st.booleans())
+    until = condition(draw(st.sampled_from(["a", "d"]))) if times[1] is None and draw(st.booleans()) else None
+    gaps = st.sampled_from([None, None, None, 2, 3])
     letters = draw(st.sampled_from(["a", "b", "ab", "bc", "abc", "abcd"]))
     return Stage(
         name=f"s{place}",
@@ -117,6 +135,8 @@ def stages_of(draw, place):
         inner=inner,
         greedy=greedy,
         optional=optional,
+        gap=draw(gaps) if place else None,
+        repeat_gap=draw(gaps) if times[1] != 1 else None,
     )
 
 
@@ -174,7 +194,7 @@ def run(pattern, rows, cuts, time_cuts=()):
         return add
 
     matcher = Matcher(program, collect(found), collect(expired))
-    bits, cells = examined(program, rows, ROWS)
+    bits, cells = examined(program, numbered(rows), ROWS)
     for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
         if place in time_cuts:
             matcher.expire(row[1] - 1)
@@ -188,6 +208,31 @@ def run(pattern, rows, cuts, time_cuts=()):
     return found, expired
 
 
+def by_piece(pattern, rows, cuts, *, linear):
+    """As `run`, through what operators call: the rows of an epoch at once, partial matches saved between them."""
+    program = Program(pattern, ROWS, step="p")
+    matcher = (
+        LinearMatcher(program, ROWS, step="p", keeps_expired=True) if linear
+        else GeneralMatcher(program, keeps_expired=True)
+    )  # fmt: skip
+    bits, cells = examined(program, numbered(rows), ROWS)
+    found, expired, saved = [], [], None
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
+    for start, end in itertools.pairwise(bounds):
+        events = [(n - start, rows[n][1], numbered(rows)[n], bits[n], cells[n]) for n in range(start, end)]
+        until = FAR if end == len(rows) else rows[end - 1][1] if end else 0
+        made = matcher.match(saved, events, until)
+        for into, chains in ((found, made.found), (expired, made.expired)):
+            into += [[[row[2] for row in stage] for stage in matcher.rows(tail)] for tail, _ in chains]
+        saved = None if made.saved is None else msgspec.msgpack.decode(msgspec.msgpack.encode(made.saved))
+    assert saved is None
+    return sorted(found), sorted(expired)
+
+
+def numbered(rows):
+    return [(word, at, place) for place, (word, at) in enumerate(rows)]
+
+
 cuts_ = st.sets(st.integers(0, 6))
 
 
@@ -198,6 +243,25 @@ def test_every_match_is_found_once(pattern, rows, cuts, times):
     plain, expired = run(pattern, rows, ())
     assert Counter(plain) == Counter(expected)
     assert run(pattern, rows, cuts, times) == (plain, expired)
+    general = by_piece(pattern, rows, cuts, linear=False)
+    assert general == (by_stage(pattern, plain), by_stage(pattern, expired))
+    if is_linear(Program(pattern, ROWS, step="p")):
+        assert by_piece(pattern, rows, cuts, linear=True) == general
+
+
+@RUN
+@given(pattern=patterns_of(strict=True), rows=rows_, cuts=cuts_)
+def test_made_source_finds_the_same(pattern, rows, cuts):
+    assert is_linear(Program(pattern, ROWS, step="p"))
+    found, expired = by_piece(pattern, rows, cuts, linear=True)
+    assert found == by_stage(pattern, Oracle(pattern, rows).found)
+    assert (found, expired) == by_piece(pattern, rows, cuts, linear=False)
+
+
+def by_stage(pattern, matches):
+    return sorted(
+        [[row for k, row in taken if k == place] for place in range(len(pattern.stages))] for taken in matches
+    )
 
 
 @RUN

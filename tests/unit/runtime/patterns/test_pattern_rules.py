@@ -270,6 +270,26 @@ def test_partial_matches_go_with_their_pattern():
     assert direct.run(watermark=3000) == [], "a definition of the same version is another one"
 
 
+def test_a_kept_definition_that_is_refused_today_becomes_a_dead_letter_and_the_others_go_on(monkeypatch):
+    direct = Direct()
+    old = {"rule": "old", "pattern": definition(within="20s")}
+    direct.run([("x", 1, 1000)], [RULE, old])
+    direct.run(watermark=2000)
+
+    def stricter(text, *given, **named):
+        if "20s" in text:
+            msg = "refused by a newer version"
+            raise InvalidStep(msg, code="STEP-106", hint="correct it")
+        return read_rule(text, *given, **named)
+
+    monkeypatch.setattr("millstream.runtime.patterns.rule_set.read_rule", stricter)
+    direct.operator = RulesOperator(direct.node, key_groups=4, page_bytes=1 << 16)
+    direct.run([("x", 2, 3000)])
+    assert ["refused by a newer version" in letter for letter in direct.letters] == [True]
+    assert direct.run(watermark=3000) == [("up", 1, "x", 2)]
+    assert direct.letters == [], "it was said once"
+
+
 def test_rows_meet_the_pattern_that_is_in_force_when_the_watermark_passes_them():
     direct = Direct()
     fall = definition().replace("n > a.n", "n < a.n")

@@ -84,11 +84,6 @@ def test_greedy_times_take_as_many_rows_as_there_are():
     assert matches(pattern.skip_past_last_event(), "a1 a2 a3 a4 b") == ["a2 a3 a4 b"]
 
 
-def test_a_greedy_stage_at_the_end_is_whole_with_the_first_row_that_does_not_fit():
-    assert matches(A.next("b").where(starts("b")).one_or_more().greedy(), "a b1 b2 c c") == ["a b1 b2"]
-    assert matches(A.next("b").where(starts("b")).one_or_more().greedy(), "a b1 b2") == []
-
-
 def test_until_ends_a_repeated_stage():
     assert matches(A.one_or_more().until(starts("b")), "a1 c a2 b a3") == ["a1", "a1 a2", "a2", "a3"]
 
@@ -208,6 +203,31 @@ def test_time_between_a_row_and_the_row_before_it():
     pattern = A.followed_by("b").where(starts("b")).within("1s", "previous_to_current").followed_by("c").where(C)
     found, expired = every_cut(pattern, "a1@0 b1@999 c1@90000 a2@100000 b2@101000 c2@101001", until=10**9)
     assert (found, expired) == (["a1 b1 c1"], ["a2"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (A.times(3, within="2s"), ["a1 a2 a3"]),
+        (A.times(2, within="2s"), ["a1 a2", "a2 a3"]),
+        (A.one_or_more(within="2s"), ["a1", "a1 a2", "a1 a2 a3", "a2", "a2 a3", "a3", "a4"]),
+        (A.times_or_more(2, within="2s").greedy().followed_by("c").where(C), ["a1 a2 a3 c", "a2 a3 c"]),
+        (begin("b").where(starts("b")).followed_by("a").where(starts("a")).times(2, within="2s"), ["b a1 a2"]),
+        (begin(A.followed_by("b").where(starts("b"))).times(2, within="2s"), []),
+    ],
+)
+def test_time_between_repetitions(pattern, expected):
+    """The first row of a stage may come as late as it likes; those behind it are near each other."""
+    assert sorted(matches(pattern, "b@-9000 a1@0 a2@1999 a3@3000 a4@5000 c@9000")) == expected
+
+
+def test_time_before_each_pass_through_a_group():
+    pair = A.next("b").where(starts("b"))
+    text = "a1@0 b1@9000 a2@9500 b2@20000 a3@25000 b3@25001"
+    assert sorted(matches(begin(pair).times(2), text)) == ["a1 b1 a2 b2", "a2 b2 a3 b3"]
+    assert sorted(matches(begin(pair).times(2, within="1s"), text)) == ["a1 b1 a2 b2"]
+    near = begin(pair).times(2).within("1s", "previous_to_current")
+    assert sorted(matches(near, text)) == ["a1 b1 a2 b2"]
 
 
 def test_a_pattern_may_end_with_what_must_not_come_in_time():
