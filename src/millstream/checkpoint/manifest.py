@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
+from millstream.checkpoint.names import stored_part
 from millstream.checkpoint.sealed import seal, unseal_as
+from millstream.errors import CheckpointRefused
 
 FORMAT = 2
+_NAME = re.compile(r"manifests/[^/]+/(\d+)-(\d+)\.json")
 Kind = Literal["periodic", "savepoint", "exported", "terminal"]
 
 
@@ -48,6 +52,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     codec: str
     bytes: int
     checksum: str
+
+    def __post_init__(self) -> None:
+        stored_part(self.path, of="a file of state")
 
 
 class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +99,13 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     """For people only."""
 
+    def __post_init__(self) -> None:
+        stored_part(self.engine, of="an engine")
+        for lineage in (self.lineage, *(lineage for lineage, _ in self.history)):
+            stored_part(lineage, of="a lineage")
+        for uid in self.sources:
+            stored_part(uid, of="a source")
+
 
 def source_connectors(manifest: EpochManifest) -> dict[str, str]:
     """Per source, by uid: its connector."""
@@ -111,7 +125,21 @@ def manifest_prefix(lineage: str) -> str:
 
 def epoch_of(name: str) -> int:
     """The epoch in a manifest's name."""
-    return int(name.rpartition("/")[2].partition("-")[0])
+    return _numbers(name)[0]
+
+
+def token_of(name: str) -> int:
+    """The token in a manifest's name."""
+    return _numbers(name)[1]
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        msg = "an object among the manifests has no manifest's name"
+        known = "manifests/LINEAGE/EPOCH-TOKEN.json"
+        raise CheckpointRefused(msg, code="CKPT-062", found=repr(name), known=known, hint="move it elsewhere")
+    return int(found[1]), int(found[2])
 
 
 def encode_manifest(manifest: EpochManifest) -> bytes:

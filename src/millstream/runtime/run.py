@@ -16,7 +16,7 @@ from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
-from millstream.errors import ExternalFailure, MillstreamError
+from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
@@ -235,10 +235,15 @@ class Run:
             msg = f"an epoch took longer than {self.deployment.epochs.timeout} ms"
             raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
 
-    def finish_epoch(self, encoded: Sequence[bytes], segments: Sequence[Segment] = ()) -> EpochPlan:
-        """Take the reports of all tasks of an epoch, make it durable and publish it."""
+    def finish_epoch(
+        self, encoded: Sequence[bytes], segments: Sequence[Segment] = (), *, number: int | None = None
+    ) -> EpochPlan:
+        """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
         plan = acknowledged(self.deployment, reports)
+        if number not in (None, plan.epoch):
+            msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
+            raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
         held = self.planner.watermarks(plan, self._last)

@@ -19,7 +19,7 @@ from millstream.connectors.jdbc.postgres import PostgresDatabase
 from millstream.connectors.jdbc.spec import check_together
 from millstream.connectors.jdbc.sqlite import SqliteDatabase
 from millstream.connectors.jdbc.url import address_of
-from millstream.errors import InvalidSchema, InvalidStep
+from millstream.errors import CheckpointRefused, InvalidSchema, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Field, Schema
 
@@ -93,6 +93,21 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
         part=database.name("millstream_part"),
         mark=database.mark,
     )
+
+
+def waiting_table(cursor: Cursor, database: Database, layout: Layout, name: str) -> str:
+    """A table in which rows wait, as a manifest or the bookkeeping names it: only tables of sinks are read or emptied.
+
+    It may be that of other columns, or the outbox that the step had before.
+    """
+    if name == layout.place_table:
+        return name
+    found = database.columns(cursor, name)
+    if found is None or any(column not in found for column in OURS):
+        msg = f"rows are said to wait in {name!r}, which is no table of a sink"
+        hint = "somebody changed the manifest or the bookkeeping, or removed the table; restore it from a copy"
+        raise CheckpointRefused(msg, code="JDBC-020", found=list(found or ()), known=list(OURS), hint=hint)
+    return name
 
 
 def _check_names(options: Options, schema: Schema, step: str) -> None:
