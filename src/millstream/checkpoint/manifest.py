@@ -13,6 +13,8 @@ from millstream.errors import CheckpointRefused
 
 FORMAT = 2
 _NAME = re.compile(r"manifests/[^/]+/(\d+)-(\d+)\.json")
+LOWEST_WATERMARK = "millstream:combined"
+"""Among the watermarks of steps, under a name that no step can have; manifests of earlier versions say `combined`."""
 Kind = Literal["periodic", "savepoint", "exported", "terminal"]
 
 
@@ -84,7 +86,7 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the planner had learned by the end of the epoch."""
     sources: dict[str, SourceRange] = {}
     watermarks: dict[str, int] = {}
-    """Per event-time step, and `combined`."""
+    """Per event-time step, and the lowest of them."""
     operators: dict[str, Any] = {}
     """Per keyed step, by uid: its state layout."""
     uids: dict[str, str] = {}
