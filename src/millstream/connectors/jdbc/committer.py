@@ -33,7 +33,11 @@ class JdbcCommitter:
         self._database = open_database(options, job=context.job, step=context.step)
         self._layout = layout_of(options, context.schema, self._database, step=context.step)
         self._sink = (context.job, context.lineage, context.step)
-        prepare_tables(self._database, self._layout, create=options["create"], step=context.step)
+        try:
+            prepare_tables(self._database, self._layout, create=options["create"], step=context.step)
+        except BaseException:
+            self._database.close()
+            raise
 
     def fence(self) -> None:
         """Raise the fence to this run's token."""
