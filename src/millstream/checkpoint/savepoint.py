@@ -189,7 +189,7 @@ def dispose_savepoint(path: Path | str) -> None:
     Only what belongs to a savepoint is removed, and a directory without the record of one is refused.
     """
     root = Path(path)
-    if (root / RECORD).exists():
+    if (root / RECORD).is_file():
         (root / RECORD).replace(root / _DISPOSED)
         sync_directory(root)
     elif not (root / _DISPOSED).exists():
@@ -205,7 +205,7 @@ def dispose_savepoint(path: Path | str) -> None:
 def _stored(root: Path) -> Savepoint | None:
     try:
         content = (root / RECORD).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     return decode_savepoint(content, name=str(root))
 
