@@ -177,7 +177,7 @@ def manifest_names(folder):
     run(folder)
     view = open_view(folder / "checkpoint")
     manifest = folder / "checkpoint" / "millstream" / view.head().manifest
-    changes = [lambda c, n=name: c["segments"][0].update(path=n) for name in PARTS]
+    changes = [lambda c, n=name: c["segments"][0].update(path=n) for name in OUTSIDE]
     changes += [lambda c, n=name: c.update(lineage=n) for name in PARTS]
     changes += [lambda c, n=name: c.update(engine=n) for name in PARTS]
     changes += [lambda c, n=name: c["sources"].update({n: c["sources"]["rows"]}) for name in PARTS]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from millstream.checkpoint.names import stored_part
+from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.errors import CheckpointRefused
 
@@ -56,7 +56,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str
 
     def __post_init__(self) -> None:
-        stored_part(self.path, of="a file of state")
+        stored_path(self.path, of="a file of state")
 
 
 class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):

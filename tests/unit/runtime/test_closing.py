@@ -5,7 +5,7 @@ import pytest
 import millstream as ms
 from millstream.checkpoint.lease import LEASE, decode_lease
 from millstream.checkpoint.stores.local import LocalStore
-from millstream.connectors.collect.sink import CollectCommitter
+from millstream.connectors.collect.sink import CollectCommitter, CollectWriter
 from millstream.connectors.memory.source import MemoryEnumerator
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.runtime.closing import OpenedParts
@@ -160,3 +160,23 @@ def test_an_interrupt_while_closing_closes_the_rest():
 
 def _interrupt():
     raise KeyboardInterrupt
+
+
+def test_a_writer_that_cannot_abort_keeps_no_other_from_it(monkeypatch, tmp_path):
+    """A task that fails leaves nothing staged, in no sink."""
+    aborted = []
+
+    def failing(writer):
+        aborted.append(writer)
+        raise OSError(5, "will not abort")
+
+    monkeypatch.setattr(CollectWriter, "abort", failing)
+    job = ms.Job("aborting")
+    rows = job.source("rows", ms.memory([{"v": 1}]), schema=SCHEMA)
+    for sink in ("one", "two"):
+        rows.sink(sink, ms.collect(f"aborting-{sink}"))
+    rows.map(_raise, schema=SCHEMA, id="fails").sink("three", ms.collect("aborting-three"))
+    with pytest.raises(ms.MillstreamError, match="no such row") as caught:
+        job.run(local=True, checkpoint=tmp_path)
+    assert len(aborted) == 2
+    assert "will not abort" in "\n".join(caught.value.__notes__)
