@@ -4,7 +4,7 @@ import functools
 import itertools
 import random
 
-from tests.chaos import nemesis, spark_nemesis
+from tests.chaos import lease_nemesis, nemesis, spark_nemesis
 from tests.chaos.damage import HOW, WHAT
 
 
@@ -38,6 +38,8 @@ def deck(engine, sinks, *, has_disk):
         "burst of kills": nemesis.burst,
         "take over at random": nemesis.takeover_random,
         "two owners": nemesis.two_owners,
+        "lease unheard": lease_nemesis.unheard,
+        "lease unheard again": lease_nemesis.unheard,
         "limit files": nemesis.limit_files,
     }
     for what, how in itertools.product(WHAT, HOW):

@@ -7,7 +7,6 @@ from tests.chaos.oracle import expected, final_state
 from tests.chaos.outputs import DEAD, content_of
 
 import millstream as ms
-from millstream.runtime.checkpoint_view import open_view
 
 _SHOWN = 3
 _SAMPLED_EPOCHS = 4
@@ -35,7 +34,7 @@ def _manifests(round_, lineages):
     """Durable manifests by (lineage, epoch), as far as they are retained."""
     found = {}
     for checkpoint in round_.checkpoints:
-        view = open_view(checkpoint)
+        view = round_.view(checkpoint)
         for lineage, last in lineages.items():
             for name in view.store.names(f"manifests/{lineage}/"):
                 manifest = view.read_manifest(name)
@@ -119,9 +118,10 @@ def _digest_problem(marker, manifests):
 def state_equals(round_, found):
     """I3: state equals the oracle's fold; at earlier epochs it has seen exactly the rows that had come in."""
     checkpoint, problems = round_.config["checkpoint"], []
+    manifests = round_.manifests(checkpoint)
     # Spark does not keep the state of the terminal epoch, in which nothing is read.
     newest = None if round_.engine == "local" else round_.head().epoch - 1
-    table = ms.read_state(checkpoint, "counted", newest).to_pylist()
+    table = ms.read_state(checkpoint, "counted", newest, manifests=manifests).to_pylist()
     held = {(row["source"], row["key"]): (row["seen"], row["total"]) for row in table}
     if held != final_state(round_.workload.lines):
         problems.append("I3: the state in the end is not the oracle's")
@@ -130,7 +130,8 @@ def state_equals(round_, found):
     passed = _passed_until(round_, found)
     epochs = sorted(passed)
     for epoch in round_.random.sample(epochs, min(_SAMPLED_EPOCHS, len(epochs))):
-        seen = sum(row["seen"] or 0 for row in ms.read_state(checkpoint, "counted", epoch).to_pylist())
+        table = ms.read_state(checkpoint, "counted", epoch, manifests=manifests).to_pylist()
+        seen = sum(row["seen"] or 0 for row in table)
         if seen != passed[epoch]:
             problems.append(f"I3: at epoch {epoch} state has seen {seen} rows, {passed[epoch]} had come in")
     return problems

@@ -89,6 +89,7 @@ def run(config):
     return job.run(
         local=config["engine"] == "local",
         checkpoint=config["checkpoint"],
+        manifests=config["manifests"],
         from_savepoint=config.get("savepoint"),
         epochs=ms.EpochPolicy(lease_term=config["lease_term"], retained=config["retained"], timeout=60_000),
         **options,

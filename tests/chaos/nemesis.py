@@ -332,5 +332,4 @@ def _restore(round_, path, *, is_native):
     if not is_native:
         config["parallelism"] = round_.random.choice([p for p in (1, 2, 3, 4) if p != config["parallelism"]])
     if round_.random.randrange(2):
-        config["checkpoint"] = str(round_.folder / f"checkpoint-{len(round_.checkpoints)}")
-        round_.checkpoints.append(config["checkpoint"])
+        round_.use_checkpoint(str(round_.folder / f"checkpoint-{len(round_.checkpoints)}"))

@@ -27,8 +27,9 @@ class Anomaly(Exception):
 class Round:
     """The world of one round, and what every fault needs of it."""
 
-    def __init__(self, folder, seed, *, engine, sinks, processes, server, proxy, size):
+    def __init__(self, folder, seed, *, engine, sinks, processes, server, proxy, size, stores, store):
         self.folder, self.engine, self.seed = Path(folder), engine, seed
+        self.stores, self.store, self._views = stores, store, {}
         self.random = random.Random(seed)
         self.processes, self.server, self.proxy, self.size = processes, server, proxy, size
         self.workload = Workload(folder, seed, rows_per_file=size.rows_per_file)
@@ -44,7 +45,8 @@ class Round:
         self.takeovers = 0
         self.fenced = 0
         self.config = self._config(sinks)
-        self.checkpoints = [self.config["checkpoint"]]
+        self.checkpoints = []
+        self.use_checkpoint(self.config["checkpoint"])
         self.outputs = Outputs(self.config, server)
 
     def _config(self, sinks):
@@ -78,8 +80,28 @@ class Round:
 
     # What the checkpoint says.
 
-    def view(self):
-        return open_view(self.config["checkpoint"])
+    def use_checkpoint(self, checkpoint):
+        """Run the job with this checkpoint from now on."""
+        self.checkpoints.append(checkpoint)
+        manifests = self.stores.url(self.store, self, checkpoint, through_proxy=True)
+        self.config |= {"checkpoint": checkpoint, "manifests": manifests}
+
+    def manifests(self, checkpoint):
+        """The store of a checkpoint's manifests, past the faults of the network."""
+        return self.stores.url(self.store, self, checkpoint, through_proxy=False)
+
+    def view(self, checkpoint=None):
+        """The checkpoint in use, or an earlier one, as others may look at it."""
+        checkpoint = checkpoint or self.config["checkpoint"]
+        if checkpoint not in self._views:
+            self._views[checkpoint] = open_view(checkpoint, self.manifests(checkpoint))
+        return self._views[checkpoint]
+
+    def close(self):
+        """Give back what the looking opened."""
+        for view in self._views.values():
+            view.store.close()
+        self._views.clear()
 
     def head(self):
         """The head, or `None` where there is none yet."""

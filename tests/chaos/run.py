@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ from tests.chaos.faults import dealt, deck
 from tests.chaos.invariants import check_all, round_found, sometimes_hit
 from tests.chaos.process import Processes
 from tests.chaos.round import Anomaly, Round
+from tests.chaos.stores import DIRECTORY, ManifestStores
 from tests.chaos.tally import Tally
 from tests.servers.postgres import PostgresServer
 from tests.servers.proxy import Proxy
@@ -73,14 +75,16 @@ class Chaos:
         self.size = size or Size()
         self.tally = Tally()
         self._open = contextlib.ExitStack()
-        self.processes = Processes()
-        self._open.callback(self.processes.close)
         self.server = self.proxy = None
         if set(sinks) & {"postgres", "outbox"}:
             self.server = PostgresServer().start()
             self._open.callback(self.server.stop)
             self.proxy = Proxy(self.server.port)
             self._open.callback(self.proxy.close)
+        self.stores = ManifestStores(self._open, server=self.server, proxy=self.proxy)
+        # After the servers: what it starts finds them by the environment.
+        self.processes = Processes()
+        self._open.callback(self.processes.close)
         self.has_disk = mounts and engine == "local" and can_mount()
         self.only = only
         every = deck(engine, sinks, has_disk=self.has_disk)
@@ -94,21 +98,27 @@ class Chaos:
     def __exit__(self, *_):
         self._open.close()
 
-    def round(self, number, names=None):
+    def round(self, number, names=None, store=None):
         """One round; violations are noted in the tally with the command that repeats it."""
         names = names or dealt(self.faults, self.seed, number, self.size.faults)
         folder = self.folder / f"round-{number}"
         with disk(folder, wanted=self.has_disk):
-            round_ = self._world(folder, number)
+            round_ = self._world(folder, number, store or self._store_for(number, names))
             problems = self._problems(round_, names)
             self.processes.end_all()
+            round_.close()
             if problems:
                 self._keep(round_)
         if problems:
             self.tally.problems.append({"round": number, "problems": problems, "replay": self.replay(number)})
         return round_
 
-    def _world(self, folder, number):
+    def _store_for(self, number, names):
+        """Where the round keeps its manifests. What is damaged are files, on Spark Spark's own beside ours."""
+        needs_files = self.engine == "spark" or any(name.startswith("damage") for name in names)
+        return DIRECTORY if needs_files else random.Random(f"{self.seed}/{number}/store").choice(self.stores.kinds)
+
+    def _world(self, folder, number, store):
         return Round(
             folder,
             f"{self.seed}/{number}",
@@ -118,6 +128,8 @@ class Chaos:
             server=self.server,
             proxy=self.proxy,
             size=self.size,
+            stores=self.stores,
+            store=store,
         )
 
     def _problems(self, round_, names):
@@ -171,6 +183,7 @@ class Chaos:
         wanted = places - {"random", "random again"} | _RECOVERED
         if self.engine == "local":
             wanted |= {"fence refusal", "second owner refused", "damage refused", "full disk", "restore"}
+            wanted.add("lease written unheard")
         if self.server is not None and self.engine == "local":
             wanted |= {"database restart", "lost reply to COMMIT"}
         return sorted(wanted - self.tally.sometimes)

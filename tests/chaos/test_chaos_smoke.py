@@ -5,6 +5,8 @@ from tests.chaos.damage import HOW
 from tests.chaos.invariants import check_all
 from tests.chaos.nemesis import EPOCH_PLACES, RESTORE_PLACES, SAVEPOINT_PLACES, START_PLACES
 from tests.chaos.run import Chaos, Size
+from tests.chaos.stores import DIRECTORY
+from tests.servers.s3 import MISSING
 
 pytestmark = pytest.mark.chaos
 SEED = 20
@@ -17,9 +19,9 @@ def chaos(tmp_path_factory):
         yield running
 
 
-def clean(chaos, number, names):
+def clean(chaos, number, names, store=DIRECTORY):
     """Run a round of these faults; its problems carry the seed and the command that repeats it."""
-    round_ = chaos.round(number, names)
+    round_ = chaos.round(number, names, store)
     assert chaos.tally.problems == []
     return round_
 
@@ -62,6 +64,15 @@ def test_kills_in_savepoints_and_restores(chaos):
 def test_faults_of_the_surroundings(chaos):
     round_ = clean(chaos, 4, ["lose a reply", "restart PostgreSQL", "disk full at prepared", "limit files"])
     assert round_.sometimes >= {"lost reply to COMMIT", "database restart"}
+
+
+@pytest.mark.parametrize("store", [DIRECTORY, "sqlite", "postgres", pytest.param("s3", marks=pytest.mark.s3)])
+def test_a_lease_whose_replies_are_lost_is_kept(chaos, store):
+    if store not in chaos.stores.kinds:
+        pytest.skip(MISSING)
+    number = 7 + ["directory", "sqlite", "postgres", "s3"].index(store)
+    round_ = clean(chaos, number, ["lease unheard"], store)
+    assert f"lease written unheard in {store}" in round_.sometimes
 
 
 def test_damaged_heads_are_refused_or_mended(chaos):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
 from millstream.runtime.run_log import RunLog
@@ -110,34 +111,56 @@ class RequestBox:
         self._store.create(f"requests/{request.id}.json", msgspec.json.encode(request))
 
     def taken(self) -> list[Pending]:
-        """Unanswered requests that were not taken before."""
+        """Unanswered requests that were not taken before; one that cannot be read is answered, and must not end the run."""
         found = []
-        for name in self._store.names("requests/"):
-            identifier = name.removeprefix("requests/").removesuffix(".json")
-            if identifier in self._seen:
-                continue
-            self._seen.add(identifier)
-            content = self._store.read(name)
-            if content is not None and self.answer(identifier) is None:
-                found += self._read(identifier, content)
+        for identifier, request in self.waiting(known=self._seen):
+            if isinstance(request, InvalidStep):
+                self.reply(failed(identifier, request))
+            else:
+                found.append(Pending(request))
         return found
 
-    def _read(self, identifier: str, content: bytes) -> list[Pending]:
-        """A request that cannot be read is answered; it must not end the run."""
-        try:
-            return [Pending(msgspec.json.decode(content, type=Request))]
-        except msgspec.DecodeError as problem:
-            self.reply(failed(identifier, problem))
-            return []
+    def waiting(self, *, known: set[str]) -> list[tuple[str, Request | InvalidStep]]:
+        """Unanswered requests by the names they were left under, or why they cannot be read; names are added to `known`."""
+        found: list[tuple[str, Request | InvalidStep]] = []
+        for name in self._store.names("requests/"):
+            identifier = name.removeprefix("requests/").removesuffix(".json")
+            if identifier in known:
+                continue
+            known.add(identifier)
+            content = self._store.read(name)
+            if content is not None and self._store.read(_answer_name(identifier)) is None:
+                found.append((identifier, _decoded(identifier, content)))
+        return found
 
     def reply(self, answer: Answer) -> None:
         """Answer a request, once."""
-        self._store.create(f"answers/{answer.id}.json", msgspec.json.encode(answer))
+        self._store.create(_answer_name(answer.id), msgspec.json.encode(answer))
 
     def answer(self, identifier: str) -> Answer | None:
         """The answer to a request, if there is one."""
-        content = self._store.read(f"answers/{identifier}.json")
-        return None if content is None else msgspec.json.decode(content, type=Answer)
+        name = _answer_name(identifier)
+        content = self._store.read(name)
+        try:
+            return None if content is None else msgspec.json.decode(content, type=Answer)
+        except msgspec.DecodeError as problem:
+            raise damaged(name, str(problem)) from None
+
+
+def _answer_name(identifier: str) -> str:
+    return f"answers/{identifier}.json"
+
+
+def _decoded(identifier: str, content: bytes) -> Request | InvalidStep:
+    """A stored request; its id is the name under which it was left, so that its answer is found there."""
+    try:
+        request = msgspec.json.decode(content, type=Request)
+    except msgspec.DecodeError as problem:
+        msg = "a request cannot be read"
+        return InvalidStep(msg, code="STEP-094", found=problem, hint="ask again through the command or the API")
+    if request.id != identifier or _ID.fullmatch(request.id) is None or "\0" in request.to:
+        return _unusable(f"{request.id!r} in requests/{identifier}.json, to {request.to!r}")
+    return request
 
 
 def checked_request(action: str, *, to: str = "", form: str = "canonical", id: str | None = None) -> Request:
@@ -148,11 +171,14 @@ def checked_request(action: str, *, to: str = "", form: str = "canonical", id: s
             msg, code="STEP-090", found=f"{action} {form}", known=[*ACTIONS, *FORMS], hint="use a known action and form"
         )
     if id is not None and _ID.fullmatch(id) is None:
-        msg = "the id of a request is not usable"
-        raise InvalidStep(
-            msg, code="STEP-094", found=repr(id), known="letters, digits, - _ and .", hint="choose another id"
-        )
+        raise _unusable(repr(id))
     return msgspec.convert({"id": id or uuid.uuid4().hex[:12], "action": action, "to": to, "form": form}, Request)
+
+
+def _unusable(found: str) -> InvalidStep:
+    msg = "the id of a request is not usable"
+    known = "letters, digits, - _ and ."
+    return InvalidStep(msg, code="STEP-094", found=found, known=known, hint="choose another id")
 
 
 def failed(identifier: str, problem: Exception) -> Answer:

@@ -27,6 +27,7 @@ from millstream.checkpoint.manifest import (
     epoch_of,
     manifest_name,
     manifest_prefix,
+    token_of,
 )
 from millstream.checkpoint.participant import Participant
 from millstream.checkpoint.sealed import damaged
@@ -151,7 +152,7 @@ class EpochCoordinator:
         head = self._head.current
         newest = -1 if head.epoch is None else head.epoch
         for name in self._store.names(manifest_prefix(head.lineage)):
-            if epoch_of(name) > newest and _token_of(name) < self._identity.token:
+            if epoch_of(name) > newest and token_of(name) < self._identity.token:
                 self._store.delete(name)
             else:
                 self._kept.append(name)
@@ -325,8 +326,3 @@ class EpochCoordinator:
         for name in past:
             self._store.delete(name)
         self._kept = [name for name in self._kept if name not in past]
-
-
-def _token_of(name: str) -> int:
-    """The token in a manifest's name."""
-    return int(name.rpartition("-")[2].removesuffix(".json"))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, Fenced
@@ -35,6 +36,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Lineages of this checkpoint that gave way to this one. Sinks close them even if they never saw them: an owner of one
     may have been paused before it came to fence."""
 
+    def __post_init__(self) -> None:
+        for lineage in (*(lineage for lineage, _ in self.history), *self.replaced):
+            stored_part(lineage, of="a lineage")
+
     @property
     def starts_from_earlier(self) -> bool:
         """Whether the lineage takes over from earlier ones."""
@@ -58,6 +63,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     origin: Origin = Origin()
 
+    def __post_init__(self) -> None:
+        stored_part(self.lineage, of="a lineage")
+        if self.manifest:
+            stored_path(self.manifest, of="a manifest")
+
 
 class HeadKeeper:
     """Reads and moves the head for one owner."""
@@ -80,7 +90,9 @@ class HeadKeeper:
     @property
     def current(self) -> Head:
         """The head of a checkpoint that has one."""
-        assert self._head is not None, "a run begins by moving the head"
+        if self._head is None:
+            msg = "the checkpoint has no head that can be read"
+            raise CheckpointRefused(msg, code="CKPT-012", hint="see `millstream doctor CHECKPOINT`")
         return self._head
 
     def move(self, wanted: Head) -> None:

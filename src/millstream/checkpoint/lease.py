@@ -12,9 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
+from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.owner import ProcessIdentity, this_process
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.checkpoint.stores.base import ManifestStore
@@ -22,6 +24,10 @@ from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, Millst
 
 LEASE = "lease.json"
 FORMAT = 1
+_ATTEMPTS = 5
+"""How often a record is written anew because an earlier write of this owner, taken for failed, turns out to be there."""
+_given_up: set[str] = set()
+"""Owners of this process that could not learn whether they took the lease. Nobody holds what they may have written."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,12 +47,18 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the owner left with every durable epoch published."""
 
 
+class Written(NamedTuple):
+    """A record of an owner and its stored form."""
+
+    record: LeaseRecord
+    content: bytes
+
+
 class Lease:
     """A lease that is held; a thread renews it until it is released or lost."""
 
-    def __init__(self, store: ManifestStore, record: LeaseRecord, *, taken: float) -> None:
-        self._store, self._record = store, record
-        self._stored = encode_lease(record)
+    def __init__(self, store: ManifestStore, written: Written, *, taken: float) -> None:
+        self._store, self._written = store, written
         self._renewed = taken
         self._lock = threading.Lock()
         self._lost: MillstreamError | None = None
@@ -60,6 +72,10 @@ class Lease:
         return self._record.token
 
     @property
+    def _record(self) -> LeaseRecord:
+        return self._written.record
+
+    @property
     def lost(self) -> MillstreamError | None:
         """Why the lease is no longer held, if so."""
         return self._lost
@@ -67,12 +83,20 @@ class Lease:
     def check(self) -> None:
         """Raise unless the lease is held now: a process that slept renews before it goes on, or learns that it lost."""
         if self._lost is None and time.monotonic() - self._renewed > self._record.term / 1000 * 2 / 3:
-            self._renew()
+            self._renew_now()
         if self._lost is not None:
             raise self._lost
         if self._ended.is_set():
             msg = "the lease was given back"
             raise Fenced(msg, found=f"token {self.token}", hint="this run ends by itself")
+
+    def _renew_now(self) -> None:
+        """A renewal that failed may have landed: the next one tells, so that a lost reply alone ends no run."""
+        try:
+            self._renew()
+        except (ExternalFailure, OSError) as problem:
+            _log.warning("the lease could not be renewed, trying again: %s", problem)
+            self._renew()
 
     def _keep(self) -> None:
         while not self._ended.wait(self._record.term / 1000 / 3) and self._lost is None:
@@ -86,27 +110,26 @@ class Lease:
         with self._lock:
             if self._lost is not None or self._ended.is_set():
                 return
-            self._swap(msgspec.structs.replace(self._record, beat=self._record.beat + 1, renewed_at=time.time()))
+            self._write(renewed_at=time.time())
 
-    def _swap(self, wanted: LeaseRecord) -> None:
-        content = encode_lease(wanted)
-        before = time.monotonic()
-        if not self._store.swap(LEASE, self._stored, content):
-            found = self._store.read(LEASE)
-            if found != content:
-                self._lost = _replaced(self._record, found)
-                return
-        self._record, self._stored, self._renewed = wanted, content, before
+    def _write(self, **changes: Any) -> None:
+        sent = time.monotonic()
+        try:
+            self._written = rewritten(self._store, self._written, **changes)
+        except (Fenced, CheckpointRefused) as problem:
+            self._lost = problem
+        else:
+            self._renewed = sent
 
     def release(self, *, settled: bool = False) -> None:
         """Give the lease back, so that the next owner need not wait; `settled` says that nothing is left to publish."""
         self._ended.set()
         self._thread.join(timeout=5)
         with self._lock:
-            if self._lost is not None:
+            if self._lost is not None or self._record.is_released:
                 return
             try:
-                self._swap(msgspec.structs.replace(self._record, is_released=True, is_settled=settled))
+                self._write(is_released=True, is_settled=settled)
             except (ExternalFailure, OSError) as problem:
                 # Whatever ended the run matters more; the lease runs out by itself.
                 _log.warning("the lease could not be given back: %s", problem)
@@ -132,19 +155,81 @@ def acquire(
             watched, since = stored, monotonic()
         if record is None or _is_free(record) or monotonic() - since >= record.term / 1000:
             token = max(token_above, 0 if record is None else record.token) + 1
-            mine = LeaseRecord(
-                token=token, owner=uuid.uuid4().hex, process=this_process(), term=term, renewed_at=time.time()
-            )
             taken = time.monotonic()
-            if store.swap(LEASE, stored, encode_lease(mine)) or store.read(LEASE) == encode_lease(mine):
-                return Lease(store, mine, taken=taken)
+            written = _taken(store, stored, token=token, term=term)
+            if written is not None:
+                return Lease(store, written, taken=taken)
             continue
         sleep(min(0.2, term / 10_000))
 
 
+def _taken(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Written | None:
+    """Put a record of this process in the place of what is stored; `None` when another was first.
+
+    A write that failed may have landed all the same. Then the next write follows on it and settles the matter.
+    """
+    mine = LeaseRecord(token=token, owner=uuid.uuid4().hex, process=this_process(), term=term, renewed_at=time.time())
+    written = Written(mine, encode_lease(mine))
+    try:
+        if store.swap(LEASE, stored, written.content) or store.read(LEASE) == written.content:
+            failpoint("lease_taken")
+            return written
+    except (ExternalFailure, OSError) as problem:
+        return _settled(store, written, problem)
+    return None
+
+
+def _settled(store: ManifestStore, written: Written, problem: Exception) -> Written:
+    try:
+        settled = rewritten(store, written, renewed_at=time.time())
+    except (MillstreamError, OSError):
+        # It may land yet. Whoever starts next in this process need not wait for an owner that does not exist.
+        _given_up.add(written.record.owner)
+        raise problem from None
+    _log.warning("the lease was taken although its store reported a failure: %s", problem)
+    return settled
+
+
+def rewritten(store: ManifestStore, written: Written, **changes: Any) -> Written:
+    """Replace a record of this owner by its next one, and return that.
+
+    What the owner believes to be stored may lag behind: a write can land although it was reported as failed, at once or late. A
+    record with this owner and token is such a write, since nobody else writes it, and the next one follows on it.
+
+    Raises:
+        Fenced: the record of another owner is there, or none.
+        CheckpointRefused: a record is there that cannot be read.
+        ExternalFailure: the store failed, so that the outcome is open.
+    """
+    for _ in range(_ATTEMPTS):
+        wanted = msgspec.structs.replace(written.record, beat=written.record.beat + 1, **changes)
+        content = encode_lease(wanted)
+        if store.swap(LEASE, written.content, content):
+            failpoint("lease_written")
+            return Written(wanted, content)
+        found = store.read(LEASE)
+        if found == content:
+            return Written(wanted, content)
+        written = _own(written.record, found)
+    msg = "the lease of this run changes all the time"
+    raise ExternalFailure(
+        msg, code="CKPT-060", found=f"token {written.record.token}", hint="check the store of the lease"
+    )
+
+
+def _own(mine: LeaseRecord, found: bytes | None) -> Written:
+    """The record that is stored, if it is one of this owner."""
+    other = None if found is None else decode_lease(found)
+    if found is not None and other is not None and (other.owner, other.token) == (mine.owner, mine.token):
+        return Written(other, found)
+    msg = "another owner took over this checkpoint"
+    known = "nothing" if other is None else f"token {other.token}"
+    raise Fenced(msg, found=f"token {mine.token}", known=known, hint="this run ends by itself")
+
+
 def _is_free(record: LeaseRecord) -> bool:
     """Clocks of two machines are never compared: a lease is watched unless its end is certain."""
-    return record.is_released or record.process.is_gone
+    return record.is_released or record.owner in _given_up or record.process.is_gone
 
 
 def _held(record: LeaseRecord) -> CheckpointRefused:
@@ -157,15 +242,6 @@ def _held(record: LeaseRecord) -> CheckpointRefused:
         found=f"process {process.pid} on {process.host}, renewed at {at}, token {record.token}",
         hint="stop it first (millstream drain CHECKPOINT), or use another checkpoint",
     )
-
-
-def _replaced(mine: LeaseRecord, found: bytes | None) -> MillstreamError:
-    try:
-        other = "nothing" if found is None else f"token {decode_lease(found).token}"
-    except CheckpointRefused as problem:
-        return problem
-    msg = "another owner took over this checkpoint"
-    return Fenced(msg, found=f"token {mine.token}", known=other, hint="this run ends by itself")
 
 
 def encode_lease(record: LeaseRecord) -> bytes:

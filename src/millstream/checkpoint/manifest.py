@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
+from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.sealed import seal, unseal_as
+from millstream.errors import CheckpointRefused
 
 FORMAT = 2
+_NAME = re.compile(r"manifests/[^/]+/(\d+)-(\d+)\.json")
+LOWEST_WATERMARK = "millstream:combined"
+"""Among the watermarks of steps, under a name that no step can have; manifests of earlier versions say `combined`."""
 Kind = Literal["periodic", "savepoint", "exported", "terminal"]
 
 
@@ -49,6 +55,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     checksum: str
 
+    def __post_init__(self) -> None:
+        stored_path(self.path, of="a file of state")
+
 
 class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The record of one epoch."""
@@ -77,7 +86,7 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the planner had learned by the end of the epoch."""
     sources: dict[str, SourceRange] = {}
     watermarks: dict[str, int] = {}
-    """Per event-time step, and `combined`."""
+    """Per event-time step, and the lowest of them."""
     operators: dict[str, Any] = {}
     """Per keyed step, by uid: its state layout."""
     uids: dict[str, str] = {}
@@ -91,6 +100,13 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of this epoch per step."""
     created_at: str
     """For people only."""
+
+    def __post_init__(self) -> None:
+        stored_part(self.engine, of="an engine")
+        for lineage in (self.lineage, *(lineage for lineage, _ in self.history)):
+            stored_part(lineage, of="a lineage")
+        for uid in self.sources:
+            stored_part(uid, of="a source")
 
 
 def source_connectors(manifest: EpochManifest) -> dict[str, str]:
@@ -111,7 +127,21 @@ def manifest_prefix(lineage: str) -> str:
 
 def epoch_of(name: str) -> int:
     """The epoch in a manifest's name."""
-    return int(name.rpartition("/")[2].partition("-")[0])
+    return _numbers(name)[0]
+
+
+def token_of(name: str) -> int:
+    """The token in a manifest's name."""
+    return _numbers(name)[1]
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        msg = "an object among the manifests has no manifest's name"
+        known = "manifests/LINEAGE/EPOCH-TOKEN.json"
+        raise CheckpointRefused(msg, code="CKPT-062", found=repr(name), known=known, hint="move it elsewhere")
+    return int(found[1]), int(found[2])
 
 
 def encode_manifest(manifest: EpochManifest) -> bytes:

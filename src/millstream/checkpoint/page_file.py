@@ -16,6 +16,7 @@ from typing import BinaryIO
 import msgspec
 import pyarrow as pa
 
+from millstream.checkpoint.names import below, stored_path
 from millstream.checkpoint.stores.local import make_directory, sync_directory
 from millstream.errors import CheckpointRefused
 
@@ -72,6 +73,9 @@ class PageFile(msgspec.Struct, frozen=True, kw_only=True):
     index: str
     """SHA-256 of the index, so that a reader of some groups need not read them all to know the file."""
 
+    def __post_init__(self) -> None:
+        stored_path(self.path, of="a file of pages", code="SAVE-020")
+
 
 class PageWriter:
     """Writes one file. The pages of a key group come together, groups in rising order."""
@@ -87,7 +91,8 @@ class PageWriter:
     def add(self, page: StoredPage, entries: int) -> None:
         """Append a page that holds this many entries."""
         known = self._index.get(page.group)
-        assert known is not None or page.group > max(self._index, default=-1), "key groups come in rising order"
+        if known is None and page.group <= max(self._index, default=-1):
+            raise damaged_file(self._name, f"key group {page.group} came behind {max(self._index)}")
         known = known or IndexedGroup(self._offset, 0, 0, 0)
         record = msgspec.msgpack.encode(_compressed(page))
         self._write(_FRAME.pack(len(record), zlib.crc32(record)))
@@ -133,7 +138,7 @@ class PageReader:
     def __init__(self, root: Path, known: PageFile) -> None:
         self._name, self._known = known.path, known
         try:
-            self._file: BinaryIO = (root / known.path).open("rb")
+            self._file: BinaryIO = below(root, known.path, of="a file of pages", code="SAVE-020").open("rb")
         except FileNotFoundError as problem:
             raise missing_file(known.path) from problem
         try:
@@ -173,13 +178,16 @@ class PageReader:
         record = self._file.read(min(length, self._known.bytes))
         if len(record) != length or zlib.crc32(record) != checksum:
             raise damaged_file(self._name, "the checksum of a page does not match")
-        return _uncompressed(_RECORD.decode(record))
+        try:
+            return _uncompressed(_RECORD.decode(record))
+        except (msgspec.DecodeError, pa.ArrowException, OSError, ValueError) as problem:
+            raise damaged_file(self._name, f"a page cannot be decoded ({problem})") from None
 
     def _read_index(self) -> Index:
         size = os.fstat(self._file.fileno()).st_size
         if size != self._known.bytes:
             raise damaged_file(self._name, f"it has {size} bytes instead of {self._known.bytes}")
-        if self._file.read(len(MAGIC)) != MAGIC:
+        if size < len(MAGIC) + _TRAILER.size or self._file.read(len(MAGIC)) != MAGIC:
             raise damaged_file(self._name, "it is not a file of pages")
         self._file.seek(size - _TRAILER.size)
         start, length, checksum, magic = _TRAILER.unpack(self._file.read(_TRAILER.size))
@@ -189,7 +197,10 @@ class PageReader:
         content = self._file.read(length)
         if zlib.crc32(content) != checksum or hashlib.sha256(content).hexdigest() != self._known.index:
             raise damaged_file(self._name, "its index does not match")
-        return _INDEX.decode(content)
+        try:
+            return _INDEX.decode(content)
+        except msgspec.DecodeError as problem:
+            raise damaged_file(self._name, f"its index cannot be decoded ({problem})") from None
 
 
 def _compressed(page: StoredPage) -> StoredPage:

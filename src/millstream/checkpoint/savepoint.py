@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.page_file import PageFile
 from millstream.checkpoint.sealed import seal, unseal
 from millstream.checkpoint.stores.local import LocalStore, sync_directory
@@ -38,6 +39,10 @@ class CopiedFile(msgspec.Struct, frozen=True, kw_only=True):
     """Relative to the savepoint."""
     bytes: int
     sha256: str
+
+    def __post_init__(self) -> None:
+        stored_path(self.name, of="a copied file", code="SAVE-020")
+        stored_path(self.path, of="a copied file", code="SAVE-020")
 
 
 class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +90,10 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """Of the program that wrote it."""
 
+    def __post_init__(self) -> None:
+        for lineage in (self.lineage, *(lineage for lineage, _ in self.history)):
+            stored_part(lineage, of="a lineage", code="SAVE-020")
+
     def entries(self, uid: str) -> int:
         """Keys of a step (stored rows of a columnar one)."""
         return sum(file.entries for file in self.state.get(uid, ()))
@@ -117,15 +126,17 @@ def encode_savepoint(savepoint: Savepoint) -> bytes:
 def decode_savepoint(data: bytes, *, name: str) -> Savepoint:
     """Read a record; a wrong checksum, an unknown format or cut content is refused."""
     try:
-        return msgspec.convert(unseal(data, name=name, format=FORMAT), Savepoint)
-    except msgspec.ValidationError as problem:
-        msg = f"the record of savepoint {name} is damaged: {problem}"
-        raise CheckpointRefused(msg, code="SAVE-003", hint=_ANOTHER) from problem
+        content = unseal(data, name=name, format=FORMAT)
     except CheckpointRefused as problem:
         msg = f"the record of savepoint {problem.message}"
         raise CheckpointRefused(
             msg, code=_CODES[problem.code], found=problem.found, known=problem.known, hint=_ANOTHER
         ) from problem
+    try:
+        return msgspec.convert(content, Savepoint)
+    except msgspec.ValidationError as problem:
+        msg = f"the record of savepoint {name} is damaged: {problem}"
+        raise CheckpointRefused(msg, code="SAVE-003", hint=_ANOTHER) from problem
 
 
 def read_savepoint(path: Path | str) -> Savepoint:
@@ -158,7 +169,9 @@ def create_savepoint(path: Path | str, savepoint: Savepoint) -> Savepoint:
     if store.create(RECORD, encode_savepoint(savepoint)):
         return savepoint
     found = existing_savepoint(root, savepoint.id)
-    assert found is not None, "a record that exists can be read"
+    if found is None:
+        msg = f"the savepoint at {root} was removed while it was written"
+        raise CheckpointRefused(msg, code="SAVE-001", known=RECORD, hint="take it again")
     return found
 
 
@@ -176,7 +189,7 @@ def dispose_savepoint(path: Path | str) -> None:
     Only what belongs to a savepoint is removed, and a directory without the record of one is refused.
     """
     root = Path(path)
-    if (root / RECORD).exists():
+    if (root / RECORD).is_file():
         (root / RECORD).replace(root / _DISPOSED)
         sync_directory(root)
     elif not (root / _DISPOSED).exists():
@@ -192,7 +205,7 @@ def dispose_savepoint(path: Path | str) -> None:
 def _stored(root: Path) -> Savepoint | None:
     try:
         content = (root / RECORD).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     return decode_savepoint(content, name=str(root))
 

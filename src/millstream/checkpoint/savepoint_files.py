@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.names import below
 from millstream.checkpoint.page_file import PageFile, PageReader, damaged_file, missing_file
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint, read_savepoint
 from millstream.checkpoint.stores.local import make_directory, sync_directory
@@ -54,10 +55,11 @@ def describe_file(root: Path, path: str, *, name: str) -> CopiedFile:
 def copy_back(root: Path, files: list[CopiedFile], folder: Path) -> None:
     """Write copied files into a folder under the names they had; a damaged copy is refused."""
     for file in files:
-        if not (root / file.path).is_file():
+        source = _place(root, file)
+        if not source.is_file():
             raise missing_file(file.path)
-        target = folder / file.name
-        if _copy(root / file.path, target) != (file.bytes, file.sha256):
+        target = below(folder, file.name, of="a copied file", code="SAVE-020")
+        if _copy(source, target) != (file.bytes, file.sha256):
             target.unlink()
             raise damaged_file(file.path, "its checksum does not match")
 
@@ -99,7 +101,10 @@ def _doubled(root: Path, uid: str, files: list[PageFile]) -> Iterator[Checkpoint
 
 
 def _damage(root: Path, file: PageFile | CopiedFile) -> CheckpointRefused | None:
-    path = root / file.path
+    try:
+        path = _place(root, file)
+    except CheckpointRefused as problem:
+        return problem
     if not path.is_file():
         return missing_file(file.path)
     size, digest = _digest(path)
@@ -128,6 +133,10 @@ def _files(savepoint: Savepoint) -> list[PageFile | CopiedFile]:
     pages = [file for files in savepoint.state.values() for file in files]
     logs = [file for files in savepoint.sources.values() for file in files]
     return [*pages, *logs, *savepoint.native]
+
+
+def _place(root: Path, file: PageFile | CopiedFile) -> Path:
+    return below(root, file.path, of="a file of the savepoint", code="SAVE-020")
 
 
 def _copy(source: Path, target: Path) -> tuple[int, str]:

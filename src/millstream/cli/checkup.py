@@ -14,7 +14,7 @@ from millstream.api.control import RequestBox
 from millstream.checkpoint.head import HEAD, Head
 from millstream.checkpoint.lease import LEASE, LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, InvalidStep
 from millstream.local.state_files import load_state
 from millstream.runtime.checkpoint_view import CheckpointView, is_alive
 from millstream.spark.logs import LogProblem, compare_logs, read_logs
@@ -130,6 +130,9 @@ def only_newest(view: CheckpointView) -> EpochManifest:
         CheckpointRefused: (CKPT-019) there is more than one candidate, or the newest does not fit the one before.
     """
     names = view.store.names("manifests/")
+    if not names:
+        msg = "the newest durable epoch is not certain: there are no manifests"
+        raise CheckpointRefused(msg, code="CKPT-019", hint=_AGAIN)
     lineages = {name.split("/")[1] for name in names}
     newest = view.read_manifest(names[-1])
     before = view.read_manifest(names[-2]) if len(names) > 1 else None
@@ -175,7 +178,11 @@ def _newest(view: CheckpointView, head: Head) -> tuple[EpochManifest | None, lis
 
 def _others(view: CheckpointView, head: Head) -> Iterator[Remark]:
     """Older manifests serve only to read older state; undecided ones are dropped by the next start."""
-    names = view.retained(head)
+    try:
+        names, undecided = view.retained(head), view.undecided(head)
+    except CheckpointRefused as problem:
+        yield _refused("manifests", problem, f"{problem.hint}; found {problem.found}")
+        return
     for epoch, name in names.items():
         if epoch != head.epoch:
             try:
@@ -185,7 +192,7 @@ def _others(view: CheckpointView, head: Head) -> Iterator[Remark]:
                 yield Remark(part="older", status="note", text=text, code=problem.code, file=name)
     if names:
         yield Remark(part="retained", status="ok", text=f"epochs {min(names)} to {max(names)}")
-    for name in view.undecided(head):
+    for name in undecided:
         text = "an epoch that was staged and never durable; the next start drops it and does it again"
         yield Remark(part="undecided", status="note", text=text, file=name)
 
@@ -245,8 +252,12 @@ def _sinks(manifest: EpochManifest) -> Iterator[Remark]:
 
 
 def _requests(view: CheckpointView) -> Iterator[Remark]:
-    for pending in RequestBox(view.store).taken():
-        text = f"{pending.request.action} (id {pending.request.id}) waits for whoever runs this checkpoint"
+    for identifier, request in RequestBox(view.store).waiting(known=set()):
+        if isinstance(request, InvalidStep):
+            text = f"{identifier}: {request.message} ({request.found}); whoever runs this checkpoint answers so"
+            yield Remark(part="request", status="note", text=text, code=request.code)
+            continue
+        text = f"{request.action} (id {request.id}) waits for whoever runs this checkpoint"
         yield Remark(part="request", status="note", text=text)
 
 

@@ -67,7 +67,8 @@ def doctor(
             msg = "--make and --remove need --caches"
             raise typer.BadParameter(msg)
         elif checkpoint is not None:
-            is_good = _explain(open_view(checkpoint, manifests), output, repair=repair)
+            with open_view(checkpoint, manifests, read_only=not repair) as view:
+                is_good = _explain(view, output, repair=repair)
         elif repair:
             msg = "--repair needs a CHECKPOINT"
             raise typer.BadParameter(msg)

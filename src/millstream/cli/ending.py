@@ -65,7 +65,8 @@ def cancel(
 
 
 def _end(checkpoint: str, manifests: str | None, request: Request, timeout: str, *, as_json: bool) -> None:
-    answer = ask(open_view(checkpoint, manifests), request, seconds_of(timeout, "--timeout"))
+    with open_view(checkpoint, manifests) as view:
+        answer = ask(view, request, seconds_of(timeout, "--timeout"))
     if as_json:
         typer.echo(json.dumps({"id": answer.id, "action": request.action, "savepoint": answer.path or None}))
         return

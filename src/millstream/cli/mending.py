@@ -6,6 +6,7 @@ import time
 
 from millstream.checkpoint.head import HEAD, Head, Origin, encode_head
 from millstream.checkpoint.lease import LEASE, LeaseRecord, acquire, encode_lease
+from millstream.checkpoint.manifest import token_of
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.cli.checkup import Checkup, only_newest
@@ -40,7 +41,7 @@ def mend(view: CheckpointView, found: Checkup) -> list[str]:
 
 def _mend_lease(view: CheckpointView) -> str:
     stored = view.store.read(LEASE)
-    tokens = [int(name.rpartition("-")[2].removesuffix(".json")) for name in view.store.names("manifests/")]
+    tokens = [token_of(name) for name in view.store.names("manifests/")]
     record = LeaseRecord(
         token=max(tokens, default=0) + _TOKEN_GAP,
         owner="repair",

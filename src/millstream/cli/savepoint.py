@@ -25,6 +25,7 @@ from millstream.cli.failure import CONFLICT, reported
 from millstream.cli.options import CheckpointArgument, Debug, Json, Manifests, Parallelism, model_of, seconds_of
 from millstream.cli.show import json_text, show_rows
 from millstream.cli.target import load
+from millstream.errors import CheckpointRefused
 from millstream.plan.compile import compile_job
 from millstream.runtime.checkpoint_view import CheckpointView, open_view
 from millstream.runtime.compatibility import CompatibilityReport, compare, shape_of
@@ -49,8 +50,9 @@ def create(
 ) -> None:
     """Take a savepoint: of a running job while it goes on, of a stopped one from its checkpoint."""
     with reported(debug=debug):
-        view, request = open_view(checkpoint, manifests), request_for("savepoint", to=to, id=id, native=native)
-        path = _taken(view, request, seconds_of(timeout, "--timeout"))
+        request = request_for("savepoint", to=to, id=id, native=native)
+        with open_view(checkpoint, manifests) as view:
+            path = _taken(view, request, seconds_of(timeout, "--timeout"))
         typer.echo(json_text({"id": request.id, "savepoint": path}) if as_json else f"savepoint {path}")
 
 
@@ -72,6 +74,7 @@ def list_command(
 ) -> None:
     """List the savepoints of a folder, oldest first; those that cannot be read are named with the reason."""
     with reported(debug=debug):
+        _require_folder(Path(folder))
         # Whoever names a checkpoint means the savepoints that it keeps by default.
         inside = Path(folder) / "savepoints"
         found = [*list_savepoints(folder), *(list_savepoints(inside) if inside.is_dir() else ())]
@@ -81,6 +84,17 @@ def list_command(
         else:
             names = ["path", "id", "kind", "job", "epoch", "keys", "created_at"]
             show_rows(names, [_row(listed) for listed in found])
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}"
+        raise CheckpointRefused(
+            msg,
+            code="SAVE-021",
+            found="a file" if folder.exists() else "nothing",
+            hint="give the folder that holds savepoints, or the directory of --checkpoint",
+        )
 
 
 def _facts(listed: Listed) -> dict[str, Any]:

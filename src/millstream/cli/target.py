@@ -57,8 +57,9 @@ def _module_at(path: Path) -> ModuleType:
         raise BadTarget(msg, code="CLI-003", found=repr(taken), hint="rename the job file")
     _on_path(path.parent)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, "a .py file has a spec"
-    assert spec.loader is not None, "a .py file has a loader"
+    if spec is None or spec.loader is None:
+        msg = "the job file cannot be imported"
+        raise BadTarget(msg, code="CLI-002", found=repr(str(path)), known=_FORMS, hint="name a .py file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

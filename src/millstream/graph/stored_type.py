@@ -111,7 +111,8 @@ class _Writer:
                 return {"type": "array", "items": self.schema(kind.item_type, f"{path}/items"), "uniqueItems": True}
             case _ if isinstance(kind, _LISTS):
                 return {"type": "array", "items": self.schema(kind.item_type, f"{path}/items")}
-        assert type(kind) in _PLAIN, f"msgspec describes a type by {type(kind).__name__}, which has no schema here"
+        if type(kind) not in _PLAIN:
+            raise _unstorable(self._what, type(kind))
         return dict(_PLAIN[type(kind)])
 
     def _class(self, kind: _Fielded, path: str) -> TypeSchema:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.names import below
 from millstream.checkpoint.stores.local import sync_directory, write_synced
 from millstream.errors import CheckpointRefused
 
@@ -53,12 +54,15 @@ def load_state(folder: Path, manifest: EpochManifest) -> State:
     if segment.codec != _CODEC:
         raise _unreadable(manifest.epoch, f"codec {segment.codec!r} is unknown")
     try:
-        content = (folder / segment.path).read_bytes()
+        content = below(folder, segment.path, of="a file of state").read_bytes()
     except FileNotFoundError:
         raise _unreadable(manifest.epoch, f"{segment.path} is missing") from None
     if hashlib.sha256(content).hexdigest() != segment.checksum:
         raise _unreadable(manifest.epoch, f"the checksum of {segment.path} does not match")
-    return msgspec.msgpack.decode(content, type=State)
+    try:
+        return msgspec.msgpack.decode(content, type=State)
+    except msgspec.DecodeError as problem:
+        raise _unreadable(manifest.epoch, f"{segment.path} holds no pages ({problem})") from None
 
 
 def _unreadable(epoch: int, why: str) -> CheckpointRefused:

@@ -12,7 +12,7 @@ from millstream.checkpoint.lease import LEASE, LeaseRecord, decode_lease
 from millstream.checkpoint.manifest import EpochManifest, decode_manifest, epoch_of, manifest_prefix
 from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.checkpoint.stores.open import open_store
+from millstream.checkpoint.stores.open import open_for_reading, open_store
 from millstream.errors import CheckpointRefused
 
 _FOLDER = "millstream"
@@ -24,6 +24,12 @@ class CheckpointView:
 
     root: Path
     store: ManifestStore
+
+    def __enter__(self) -> CheckpointView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
 
     def lease(self) -> LeaseRecord | None:
         """The stored lease, verified."""
@@ -89,8 +95,8 @@ def is_alive(record: LeaseRecord) -> bool:
     return is_recent and not record.is_released and not record.process.is_gone
 
 
-def open_view(root: Path | str, manifests: str | None = None) -> CheckpointView:
-    """Look at a checkpoint; one that is not there is an error, and nothing is made.
+def open_view(root: Path | str, manifests: str | None = None, *, read_only: bool = False) -> CheckpointView:
+    """Look at a checkpoint; one that is not there is an error, and nothing is made. With `read_only` nothing can be changed.
 
     Raises:
         CheckpointRefused: (CKPT-016) there is no checkpoint.
@@ -98,7 +104,7 @@ def open_view(root: Path | str, manifests: str | None = None) -> CheckpointView:
     place = Path(root)
     inside = place / _FOLDER
     store = _path_of(manifests) if manifests is not None else inside
-    if not place.is_dir() or (store is not None and not store.exists()):
+    if not place.is_dir() or (store is not None and not _is_store(store, manifests)):
         msg = f"there is no checkpoint at {place}"
         raise CheckpointRefused(
             msg,
@@ -106,7 +112,12 @@ def open_view(root: Path | str, manifests: str | None = None) -> CheckpointView:
             found=str(place if not place.is_dir() else store),
             hint="give the directory of --checkpoint, and --manifests URL where the job has one; best_effort keeps none",
         )
-    return CheckpointView(root=place, store=open_store(inside if manifests is None else manifests))
+    opened = open_for_reading if read_only else open_store
+    return CheckpointView(root=place, store=opened(inside if manifests is None else manifests))
+
+
+def _is_store(path: Path, manifests: str | None) -> bool:
+    return path.is_file() if manifests is not None and manifests.startswith("sqlite://") else path.is_dir()
 
 
 def _path_of(url: str) -> Path | None:

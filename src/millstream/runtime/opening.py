@@ -9,6 +9,7 @@ from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec, is_written_directly, sink_declaration, source_declaration
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.closing import OpenedParts
 from millstream.runtime.connector import SinkCommitter, SinkContext, SourceContext, SplitEnumerator, load
 from millstream.runtime.participants import SinkParticipant, SourceParticipant
 
@@ -29,8 +30,10 @@ def source_folders(deployment: DeploymentPlan, root: Path | None) -> dict[str, P
     return {} if root is None else {node.uid: root / node.uid for node in sources}
 
 
-def open_sources(deployment: DeploymentPlan, folders: Mapping[str, Path], token: int) -> dict[str, SplitEnumerator]:
-    """The enumerators of all sources, by step."""
+def open_sources(
+    deployment: DeploymentPlan, folders: Mapping[str, Path], token: int, parts: OpenedParts
+) -> dict[str, SplitEnumerator]:
+    """The enumerators of all sources, by step; each is closed with the other parts of the run."""
     opened: dict[str, SplitEnumerator] = {}
     for node in nodes_of(deployment):
         if isinstance(node.operation, Source):
@@ -46,11 +49,12 @@ def open_sources(deployment: DeploymentPlan, folders: Mapping[str, Path], token:
             )
             enumerator = load(source_declaration(node.operation.connector).enumerator)
             opened[node.id] = enumerator(node.operation.connector.options, context)
+            parts.add(f"source {node.id!r}", opened[node.id].close)
     return opened
 
 
-def open_sinks(deployment: DeploymentPlan, lineage: str, token: int) -> dict[str, SinkCommitter]:
-    """The committers of all sinks, by step, in the order of the graph."""
+def open_sinks(deployment: DeploymentPlan, lineage: str, token: int, parts: OpenedParts) -> dict[str, SinkCommitter]:
+    """The committers of all sinks, by step, in the order of the graph; each is closed with the other parts."""
     opened: dict[str, SinkCommitter] = {}
     for node in nodes_of(deployment):
         if isinstance(node.operation, Sink):
@@ -65,6 +69,7 @@ def open_sinks(deployment: DeploymentPlan, lineage: str, token: int) -> dict[str
                 is_direct=is_written_directly(connector, deployment.plan.graph.requirements.guarantee),
             )
             opened[node.id] = load(sink_declaration(connector).committer)(connector.options, context)
+            parts.add(f"sink {node.id!r}", opened[node.id].close)
     return opened
 
 

@@ -9,6 +9,7 @@ from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import Fenced
 from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.closing import OpenedParts
 from millstream.runtime.connector import SinkCommitter
 from millstream.runtime.opening import open_sinks
 from millstream.runtime.resume import check_restore
@@ -16,22 +17,28 @@ from millstream.runtime.start import Beginning, Start, begin
 
 
 class Ownership:
-    """The lease is taken, then the head is moved to this owner, then earlier lineages are closed in every sink."""
+    """The lease is taken, then the head is moved to this owner, then earlier lineages are closed in every sink.
+
+    What it opens is closed with the other parts of the run, also when the start is refused half-way.
+    """
 
     beginning: Beginning
     sinks: dict[str, SinkCommitter]
     replaced: LeaseRecord | None
     """The lease of an earlier owner that had not given it back."""
 
-    def __init__(self, store: ManifestStore, deployment: DeploymentPlan, engine: str, start: Start) -> None:
+    def __init__(
+        self, store: ManifestStore, deployment: DeploymentPlan, engine: str, start: Start, parts: OpenedParts
+    ) -> None:
         self._store, self._deployment, self._engine, self._start = store, deployment, engine, start
+        self.is_settled = False
+        """Whether the owner leaves with every durable epoch published."""
+        self._opened = OpenedParts()
         self.lease = self._leased()
-        try:
-            failpoint("leased")
-            self.keeper = self._taken_over()
-        except BaseException:
-            self.lease.release()
-            raise
+        parts.add("the lease", lambda: self.lease.release(settled=self.is_settled))
+        parts.add("the sinks", self._opened.close)
+        failpoint("leased")
+        self.keeper = self._taken_over()
 
     @property
     def lineage(self) -> str:
@@ -65,7 +72,7 @@ class Ownership:
             try:
                 keeper.move(self.beginning.head)
             except Fenced:
-                self.close_sinks()
+                self._opened.close()
                 newer = HeadKeeper(self._store).head
                 if newer is None or newer.token >= self.lease.token:
                     raise
@@ -79,7 +86,7 @@ class Ownership:
         self.beginning = beginning
         if beginning.savepoint is not None:
             check_restore(self._deployment, beginning.savepoint, self._engine, self._start)
-        self.sinks = open_sinks(self._deployment, beginning.head.lineage, self.lease.token)
+        self.sinks = open_sinks(self._deployment, beginning.head.lineage, self.lease.token, self._opened)
         origin = beginning.head.origin
         if beginning.is_new and origin.starts_from_earlier and origin.newer_output == "refuse":
             for sink in self.sinks.values():
@@ -92,8 +99,3 @@ class Ownership:
             for sink in self.sinks.values():
                 sink.fence()
                 sink.succeed(head.origin.closes, head.origin.newer_output)
-
-    def close_sinks(self) -> None:
-        """Release the sinks."""
-        for sink in self.sinks.values():
-            sink.close()

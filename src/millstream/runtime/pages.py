@@ -143,8 +143,17 @@ class StepPages:
         return found is not None and page.page in found.due
 
     def read(self, page: PageId) -> bytes | None:
-        """A page's content; the store is asked only for pages the directory knows."""
-        return self._store.get(self._key(page)) if page in self else None
+        """A page's content; the store is asked only for pages the directory knows, and has them."""
+        return self.stored(page) if page in self else None
+
+    def stored(self, page: PageId) -> bytes:
+        """A page that the directory knows; without it, keys would be taken for new ones."""
+        content = self._store.get(self._key(page))
+        if content is None:
+            msg = f"a page of stored state is missing: {self._key(page)}"
+            hint = "restore the state from a copy, or start from a savepoint"
+            raise CheckpointRefused(msg, code="CKPT-009", step=self.step, hint=hint)
+        return content
 
     def due(self, page: PageId) -> Due:
         """When a page is due; never, if it holds nothing."""

@@ -11,7 +11,7 @@ from millstream.api.control import Answer, Pending, RequestBox, RunControl, chec
 from millstream.api.result import Ending
 from millstream.checkpoint.savepoint import existing_savepoint, safe_name
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.errors import InvalidStep, MillstreamError
+from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError
 from millstream.runtime.epoch import EpochPlan, SavepointRequest
 from millstream.runtime.planner import Planner
 
@@ -54,7 +54,7 @@ class Requests:
             self._queue.remove(pending)
             try:
                 self._begin(pending)
-            except MillstreamError as problem:
+            except (MillstreamError, OSError) as problem:
                 self._settle(pending, failed(pending.request.id, problem))
 
     def _asked(self, found: list[Pending], *, is_start: bool) -> list[Pending]:
@@ -104,17 +104,19 @@ class Requests:
 
     def savepoint_done(self, pending: Pending, path: str) -> None:
         """A savepoint is valid: answer, and end the run if it was asked to."""
-        if pending is self.native:
-            self.native = None
-        if pending.request.action == "suspend":
-            self._planner.hold()
-            self.ended = "suspended"
-        self._settle(pending, Answer(id=pending.request.id, done=True, path=path))
+        with self._lock:
+            if pending is self.native:
+                self.native = None
+            if pending.request.action == "suspend":
+                self._planner.hold()
+                self.ended = "suspended"
+            self._settle(pending, Answer(id=pending.request.id, done=True, path=path))
 
     def savepoint_failed(self, pending: Pending, problem: Exception) -> None:
         """A native savepoint could not be copied."""
-        self.native = None
-        self._settle(pending, failed(pending.request.id, problem))
+        with self._lock:
+            self.native = None
+            self._settle(pending, failed(pending.request.id, problem))
 
     def epoch_done(self, plan: EpochPlan) -> None:
         """An epoch is published: answer who waited for it."""
@@ -136,11 +138,17 @@ class Requests:
     def close(self, problem: Exception | None = None) -> None:
         """The run is over: whoever still waits in this process learns that."""
         reason = problem or InvalidStep("the run ended before", code="STEP-092", hint="ask again when it runs")
-        for pending in [*self._open.values(), *self._queue, *self._control.taken()]:
-            # The last thing that was done may have been asked for twice.
-            answer = self._box.answer(pending.request.id) if problem is None else None
-            pending.settle(answer or failed(pending.request.id, reason))
-        self._open.clear()
+        with self._lock:
+            for pending in [*self._open.values(), *self._queue, *self._control.taken()]:
+                pending.settle(self._answered(pending, problem) or failed(pending.request.id, reason))
+            self._open.clear()
+
+    def _answered(self, pending: Pending, problem: Exception | None) -> Answer | None:
+        """The last thing that was done may have been asked for twice."""
+        try:
+            return self._box.answer(pending.request.id) if problem is None else None
+        except CheckpointRefused as damage:
+            return failed(pending.request.id, damage)
 
     def _settle(self, pending: Pending, answer: Answer) -> None:
         self._open.pop(answer.id, None)

@@ -63,6 +63,9 @@ def check_restore(deployment: DeploymentPlan, savepoint: Savepoint, engine: str,
 
 def _check_native(deployment: DeploymentPlan, savepoint: Savepoint, engine: str) -> None:
     plan = deployment.plan
+    if engine == "local" and deployment.checkpoint is None:
+        msg = "a native savepoint is files of an engine, and this run keeps none"
+        raise CheckpointRefused(msg, code="CKPT-063", hint="run with checkpoint=DIR (--checkpoint DIR)")
     stored = (savepoint.engine, savepoint.parallelism, savepoint.fingerprint)
     mine = (engine, plan.parallelism, plan.fingerprint.whole)
     if stored != mine:

@@ -19,12 +19,12 @@ from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
-from millstream.errors import ExternalFailure, MillstreamError
+from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
 from millstream.model.counts import Counts, StepCounts, total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.connector import SplitEnumerator
+from millstream.runtime.closing import OpenedParts
 from millstream.runtime.epoch import EpochPlan, plan_from_json
 from millstream.runtime.messages import RunIdentity, TaskReport
 from millstream.runtime.opening import (
@@ -81,16 +81,19 @@ class Run:
         self.deployment, self.engine = deployment, engine
         self._clock, self._listener = clock or _wall_clock, listener
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
-        self._store = store_of(deployment)
         self._side = side
         control = control or RunControl()
         self._log = control.log
         self._log.at(job=deployment.name)
+        self._parts = OpenedParts()
         try:
-            self._owned = Ownership(self._store, deployment, engine, start or Start())
-            self._opened(control)
-        except BaseException:
-            self._store.close()
+            self._store = store_of(deployment)
+            self._parts.add("the store of the manifests", self._store.close)
+            self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
+            self.lease, self.lineage = self._owned.lease, self._owned.lineage
+            self._open(self._owned.beginning, control)
+        except BaseException as problem:
+            self._parts.close(problem)
             raise
         self.result = result or RunResult(job=deployment.name, checkpoint=deployment.checkpoint)
         self.result.guarantee = deployment.plan.graph.requirements.guarantee
@@ -104,21 +107,12 @@ class Run:
 
     # Starting.
 
-    def _opened(self, control: RunControl) -> None:
-        self.lease, self.lineage, beginning = self._owned.lease, self._owned.lineage, self._owned.beginning
-        self._sources: dict[str, SplitEnumerator] = {}
-        try:
-            self._open(beginning, control)
-        except BaseException:
-            self._release()
-            raise
-
     def _open(self, beginning: Beginning, control: RunControl) -> None:
         self._layouts = layouts_of(self.deployment)
         folders = self._folders = source_folders(self.deployment, self.folder("sources"))
         if beginning.savepoint is not None:
             self._place(beginning.savepoint, folders)
-        self._sources = open_sources(self.deployment, folders, self.lease.token)
+        self._sources = open_sources(self.deployment, folders, self.lease.token, self._parts)
         self._coordinator = EpochCoordinator(
             self._store,
             self._owned.keeper,
@@ -242,10 +236,15 @@ class Run:
             msg = f"an epoch took longer than {self.deployment.epochs.timeout} ms"
             raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
 
-    def finish_epoch(self, encoded: Sequence[bytes], segments: Sequence[Segment] = ()) -> EpochPlan:
-        """Take the reports of all tasks of an epoch, make it durable and publish it."""
+    def finish_epoch(
+        self, encoded: Sequence[bytes], segments: Sequence[Segment] = (), *, number: int | None = None
+    ) -> EpochPlan:
+        """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
         plan = acknowledged(self.deployment, reports)
+        if number not in (None, plan.epoch):
+            msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
+            raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
         held = self.planner.watermarks(plan, self._last)
@@ -344,25 +343,16 @@ class Run:
         return self
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        self.requests.close(problem if isinstance(problem, Exception) else None)
-        self.close()
+        self._parts.add(
+            "the requests", lambda: self.requests.close(problem if isinstance(problem, Exception) else None)
+        )
+        self.close(problem)
 
-    def close(self) -> None:
-        """Release sources, sinks and the lease."""
-        settled = self._coordinator.phase != Phase.DURABLE
-        try:
-            self._coordinator.abort()
-        finally:
-            self._release(settled=settled)
-            self._store.close()
-
-    def _release(self, *, settled: bool = False) -> None:
-        try:
-            for source in self._sources.values():
-                source.close()
-            self._owned.close_sinks()
-        finally:
-            self.lease.release(settled=settled)
+    def close(self, cause: BaseException | None = None) -> None:
+        """Release sources, sinks, the lease and the store; the error that ends the run, if there is one, is kept."""
+        self._owned.is_settled = self._coordinator.phase != Phase.DURABLE
+        self._parts.add("the epoch in flight", self._coordinator.abort)
+        self._parts.close(cause)
 
 
 def store_of(deployment: DeploymentPlan) -> ManifestStore:

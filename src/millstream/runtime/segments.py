@@ -94,15 +94,13 @@ class Segments:
 
     def _open(self, place: PageId) -> Segment:
         if place not in self._opened:
-            content = self._index.read(place)
-            assert content is not None, f"the directory of {self._index.step!r} lists page {place}"
+            content = self._index.stored(place)
             index = pa.ipc.read_record_batch(pa.py_buffer(content), INDEX)
             self._opened[place] = Segment.stored(index, lambda: self._load(place))
         return self._opened[place]
 
     def _load(self, place: PageId) -> pa.RecordBatch:
-        content = self._rows.read(place)
-        assert content is not None, f"a segment of {self._rows.step!r} has an index and rows"
+        content = self._rows.stored(place)
         self._held += len(content)
         if self._held > self._budget:
             # Groups are asked one after the other: rows of those before are hardly needed again, their index is kept.

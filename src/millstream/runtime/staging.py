@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from millstream.checkpoint.coordinator import StagedEpoch
-from millstream.checkpoint.manifest import Kind, Segment, SinkRecord, SourceRange
+from millstream.checkpoint.manifest import LOWEST_WATERMARK, Kind, Segment, SinkRecord, SourceRange
 from millstream.checkpoint.sealed import digest_of
 from millstream.errors import ExternalFailure
 from millstream.graph.step import Sink
@@ -73,7 +73,7 @@ def staged_epoch(
         messages=messages,
         counts=msgspec.to_builtins(counts),
         sources={uids[name]: _range(last.sources.get(name), end) for name, end in plan.sources.items()},
-        watermarks={**plan.watermarks, "combined": min(plan.watermarks.values(), default=MIN_TIME)},
+        watermarks={**plan.watermarks, LOWEST_WATERMARK: min(plan.watermarks.values(), default=MIN_TIME)},
         sinks=_sinks(deployment, counts),
         segments=list(segments),
     )

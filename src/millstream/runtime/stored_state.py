@@ -128,10 +128,10 @@ class StoredState:
 def open_state(where: str | Path, epoch: int | None = None, manifests: str | None = None) -> StoredState:
     """State of a savepoint directory, or of a retained epoch of a checkpoint directory; the newest by default."""
     root = Path(where)
-    if (root / RECORD).exists():
+    if (root / RECORD).is_file():
         return _of_savepoint(root, epoch)
-    view = open_view(root, manifests)
-    manifest = view.manifest(epoch)
+    with open_view(root, manifests, read_only=True) as view:
+        manifest = view.manifest(epoch)
     return _of_engine(root, EngineFiles(manifest=manifest, folder=view.folder(manifest.engine, manifest.lineage)))
 
 

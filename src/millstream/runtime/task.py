@@ -23,6 +23,7 @@ from millstream.model.ids import Epoch
 from millstream.plan.partitioned import PlannedEdge
 from millstream.runtime.batch import Batch
 from millstream.runtime.chain import Hands, run_stages
+from millstream.runtime.closing import OpenedParts
 from millstream.runtime.combine import CombiningSender
 from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, open_reader
 from millstream.runtime.epoch import EpochPlan, times_for
@@ -247,9 +248,11 @@ class LevelTask:
         """A task that does not reach its end leaves nothing staged."""
         try:
             yield
-        except BaseException:
-            for writer in self._writers.values():
-                writer.abort()
+        except BaseException as problem:
+            staged = OpenedParts()
+            for step, writer in self._writers.items():
+                staged.add(f"the writer of {step!r}", writer.abort)
+            staged.close(problem)
             raise
 
     def _run_vertex(self, vertex: Vertex, gate: InputGate, store: PageStore) -> None:

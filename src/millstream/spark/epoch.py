@@ -31,8 +31,7 @@ class EpochLoop:
         try:
             self._run.begin_epoch(number)
             reports = [bytes(row.body) for row in batch.collect() if row.level == DRIVER]
-            plan = self._run.finish_epoch(reports)
-            assert plan.epoch == number, f"Spark runs epoch {number}, its plan says {plan.epoch}"
+            plan = self._run.finish_epoch(reports, number=number)
             failpoint("before_commit_log")
         except Exception as problem:
             self.problem = problem

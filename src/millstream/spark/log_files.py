@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.checkpoint.names import stored_part
+from millstream.errors import CheckpointRefused
 from millstream.runtime.epoch import EpochPlan, plan_from_json
 from millstream.spark.state_files import Chain, damage, version_chain
 
@@ -95,8 +97,11 @@ def _commit(file: Path) -> CommitEntry:
     try:
         version, content = file.read_text().strip().split("\n")
         ids = json.loads(content).get("stateUniqueIds") or {}
-        states = {int(operator): [stores[0] for stores in partitions] for operator, partitions in ids.items()}
-    except (ValueError, TypeError, AttributeError, IndexError, FileNotFoundError):
+        states = {
+            int(operator): [stored_part(stores[0], of="a version of state") for stores in partitions]
+            for operator, partitions in ids.items()
+        }
+    except (ValueError, TypeError, AttributeError, IndexError, FileNotFoundError, CheckpointRefused):
         return CommitEntry(file=file, what="does not hold a commit")
     if version not in ("v1", "v2", "v3"):
         return CommitEntry(file=file, what=f"has another format, {version!r}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.names import below
 from millstream.checkpoint.stores.local import make_directory, sync_directory
 from millstream.errors import CheckpointRefused
 from millstream.spark.log_files import CommitEntry, OffsetEntry, SparkLogs, read_logs, retained_text, state_chains
@@ -123,7 +124,7 @@ def _rewritten(source: Path, target: Path) -> dict[Path, bytes]:
 
 
 def _copied(source: Path, target: Path, name: Path) -> CopiedFile:
-    with (source / name).open("rb") as content:
+    with below(source, name.as_posix(), of="a file of Spark's checkpoint", code="CKPT-059").open("rb") as content:
         return _stored(target, name, content)
 
 

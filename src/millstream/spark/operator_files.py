@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from millstream.checkpoint.names import stays_inside
 from millstream.checkpoint.stores.local import sync_directory, write_synced
 from millstream.spark.state_files import Damage, damage, hidden_checksum
 
@@ -111,7 +112,11 @@ def _inside(path: str) -> Path:
     if at < 2 or parts[at - 2] != "state":
         msg = f"{path!r} is not the path of a state schema"
         raise ValueError(msg)
-    return Path(*parts[at - 2 :])
+    inside = "/".join(parts[at - 2 :])
+    if not stays_inside(inside):
+        msg = f"{path!r} leads out of the checkpoint"
+        raise ValueError(msg)
+    return Path(inside)
 
 
 def _absolute(local: Path) -> str:

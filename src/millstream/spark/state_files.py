@@ -17,6 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.checkpoint.names import stays_inside, stored_part
+from millstream.errors import CheckpointRefused
+
 VERIFIED_BYTES = 64 << 20
 """Larger files are checked by their size only; Spark verifies their content when it loads them."""
 _LZ4_MAGIC = b"LZ4Block"
@@ -142,7 +145,11 @@ def _snapshot(file: Path) -> tuple[list[Path], list[Damage]]:
     files, damages = [file], []
     for field, folder in _REFERENCED.items():
         for entry in content.get(field) or []:
-            part = file.parent / folder / entry["dfsSstFileName" if field == "sstFiles" else "dfsLogFileName"]
+            name = entry["dfsSstFileName" if field == "sstFiles" else "dfsLogFileName"]
+            if not stays_inside(name):
+                damages.append(Damage(file=file, what=f"names a file outside, {name!r}"))
+                continue
+            part = file.parent / folder / name
             files.append(part)
             found = damage(part)
             if found is None and part.stat().st_size != entry["sizeBytes"]:
@@ -172,9 +179,10 @@ def _lineage(changelog: Path, version: int) -> list[tuple[int, str]]:
         while len(head) < 6 or len(head) < _lineage_end(head):
             head += next(blocks)
         listed = [
-            (int(item["version"]), str(item["checkpointUniqueId"])) for item in json.loads(head[6 : _lineage_end(head)])
+            (int(item["version"]), stored_part(item["checkpointUniqueId"], of="a version of state"))
+            for item in json.loads(head[6 : _lineage_end(head)])
         ]
-    except (StopIteration, ValueError, KeyError, TypeError) as problem:
+    except (StopIteration, ValueError, KeyError, TypeError, CheckpointRefused) as problem:
         msg = f"is not a changelog ({problem})"
         raise _Unreadable(msg) from None
     expected = list(range(listed[0][0], version)) if listed else list(range(1, version))

@@ -42,7 +42,7 @@ def codes(caught):
 # The life cycle.
 
 
-@pytest.mark.parametrize(("before", "after"), itertools.product(Phase, Phase))
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(Phase, Phase)))
 def test_only_legal_moves_are_made(world, before, after):
     coordinator = world.owner().coordinator
     coordinator.phase = before

@@ -108,3 +108,9 @@ def test_a_copy_needs_an_epoch_and_a_checkpoint(tmp_path):
     assert told.answers[0].error["code"] == "RUN-012"
     homeless = play(story("early"), None, Ask(after=3, action="savepoint", to=tmp_path, form="native"))
     assert homeless.answers[0].error["code"] == "RUN-013"
+
+
+def test_a_run_without_a_checkpoint_has_no_place_for_the_files(tmp_path):
+    told = play(story("homeless"), tmp_path / "old", Ask(after=2, to=tmp_path, form="native"))
+    with pytest.raises(CheckpointRefused, match="CKPT-063"):
+        play(story("homeless"), None, savepoint=told.result.savepoint)

@@ -105,3 +105,14 @@ def test_another_format_is_refused():
     with pytest.raises(CheckpointRefused) as caught:
         StepPages(store, "s")
     assert (caught.value.code, caught.value.step, caught.value.found) == ("CKPT-010", "s", "2")
+
+
+def test_a_page_that_the_directory_lists_and_the_store_lost_is_refused():
+    """Taken for absent, its keys would begin anew."""
+    store = CountingStore()
+    pages = StepPages(store, "s")
+    pages.write(PageId(3, 0), b"three", Due(event=7))
+    pages.flush()
+    del store["s/3/0"]
+    with pytest.raises(CheckpointRefused, match=r"CKPT-009.*s/3/0"):
+        StepPages(store, "s").read(PageId(3, 0))

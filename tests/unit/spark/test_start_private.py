@@ -55,7 +55,8 @@ def test_what_a_killed_process_left_goes_with_the_next_start():
 
 
 def test_a_folder_that_is_being_made_is_let_be(monkeypatch):
-    root = RunFolder().path.parent
+    own = RunFolder()
+    root = own.path.parent
     half = root / "run-half"
     half.mkdir()
     sweep(root)
@@ -63,6 +64,7 @@ def test_a_folder_that_is_being_made_is_let_be(monkeypatch):
     os.utime(half, (0, 0))
     sweep(root)
     assert not half.exists()
+    own.remove()
 
 
 @pytest.mark.parametrize("trap", ["a link", "open to others"])

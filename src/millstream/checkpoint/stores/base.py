@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from millstream.checkpoint.names import outside
+
 
 class ManifestStore(Protocol):
     """Small named objects, each whole or absent. What `create` made never changes; what changes is changed by `swap` alone."""
@@ -35,8 +37,8 @@ class ManifestStore(Protocol):
 
 def checked_name(name: str) -> str:
     """A name that means the same in every store: relative, without `.` or `..`; names with a leading dot are the store's own."""
-    assert is_listed(name), f"{name!r} is no name of a stored object"
-    assert "\0" not in name, "a name holds no zero byte"
+    if not is_listed(name) or "\0" in name:
+        raise outside(name, of="an object", code="CKPT-061")
     return name
 
 
@@ -48,7 +50,8 @@ def is_listed(name: str) -> bool:
 def checked_prefix(prefix: str) -> str:
     """A prefix of names, which may end anywhere."""
     folder = folder_of(prefix)
-    assert not folder or is_listed(folder), f"{prefix!r} is no prefix of names"
+    if (folder and not is_listed(folder)) or "\0" in prefix:
+        raise outside(prefix, of="objects", code="CKPT-061")
     return prefix
 
 

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.local import LocalStore
+from millstream.checkpoint.stores.read_only import ReadOnlyStore
 from millstream.errors import InvalidPlan
 from millstream.model.secret import url_with_secrets
 
@@ -41,6 +42,24 @@ def open_store(url: str | Path) -> ManifestStore:
         case scheme:
             msg = "a store of an unknown kind"
             raise InvalidPlan(msg, code="PLAN-034", found=f"{scheme}://", known=KNOWN, hint="use a known scheme")
+
+
+def open_for_reading(url: str | Path) -> ReadOnlyStore:
+    """The store of a url or path that exists; nothing is made or changed, not even by opening it.
+
+    Raises:
+        CheckpointRefused: (CKPT-016) there is no such store.
+    """
+    scheme = "" if isinstance(url, Path) or "://" not in url else urlsplit(url).scheme
+    if scheme == "sqlite":
+        from millstream.checkpoint.stores.sqlite import open_sqlite_copy
+
+        return ReadOnlyStore(open_sqlite_copy(str(url)))
+    if scheme in {"postgresql", "postgres"}:
+        from millstream.checkpoint.stores.postgres import open_postgres_reader
+
+        return ReadOnlyStore(open_postgres_reader(str(url)))
+    return ReadOnlyStore(open_store(url))
 
 
 def _file_path(url: str) -> Path:

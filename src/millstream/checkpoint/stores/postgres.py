@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 
 from millstream.checkpoint.stores.database import TABLE, DatabaseStore, DatabaseUrl, parse_url
 from millstream.checkpoint.stores.remote import PATIENCE_SECONDS, Unanswered, attempts
+from millstream.errors import CheckpointRefused
 
 _DEFAULTS = {
     "application_name": "millstream",
@@ -37,6 +38,7 @@ _DEFINITION = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (store, name)
 )"""
+_HAS_TABLE = "SELECT 1 WHERE to_regclass(?) IS NOT NULL"
 _DEFINITION_LOCK = 0x6D696C6C  # two that define the table at once would collide in the catalogue
 
 _Connection = psycopg.Connection[TupleRow]
@@ -46,20 +48,38 @@ def open_postgres(url: str) -> DatabaseStore:
     """The store of `postgresql://user@host/database`; its table is made if it is missing."""
     parsed = parse_url(url)
     session = PostgresSession(parsed)
-    session.define()
+    try:
+        session.define()
+    except BaseException:
+        session.close()
+        raise
+    return DatabaseStore(session, parsed)
+
+
+def open_postgres_reader(url: str) -> DatabaseStore:
+    """The store of a url, in transactions that the server keeps from writing; its table must be there."""
+    parsed = parse_url(url)
+    session = PostgresSession(parsed, settings=(*_SETTINGS, "SET default_transaction_read_only = on"))
+    try:
+        if not session.query(_HAS_TABLE, TABLE):
+            msg = f"there is no checkpoint in {parsed.shown}"
+            raise CheckpointRefused(msg, code="CKPT-016", hint="check --manifests URL: the database has no such table")
+    except BaseException:
+        session.close()
+        raise
     return DatabaseStore(session, parsed)
 
 
 class PostgresSession:
     """One connection for all threads, opened again when it breaks."""
 
-    def __init__(self, url: DatabaseUrl) -> None:
-        self._url, self._lock = url, threading.RLock()
+    def __init__(self, url: DatabaseUrl, *, settings: tuple[str, ...] = _SETTINGS) -> None:
+        self._url, self._settings, self._lock = url, settings, threading.RLock()
         self._connection: _Connection | None = None
 
     def define(self) -> None:
         """Make the table, if it is missing; an existing one asks for no right to create."""
-        if self.query("SELECT 1 WHERE to_regclass(?) IS NOT NULL", TABLE):
+        if self.query(_HAS_TABLE, TABLE):
             return
         with self._lock:
             try:
@@ -126,7 +146,7 @@ class PostgresSession:
         merged = psycopg.conninfo.make_conninfo("", **{**_DEFAULTS, **given})
         connection = psycopg.connect(merged, autocommit=True)
         try:
-            for statement in _SETTINGS:
+            for statement in self._settings:
                 connection.execute(statement)
         except psycopg.Error:
             connection.close()

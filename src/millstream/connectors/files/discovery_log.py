@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from millstream.checkpoint.names import outside, stays_inside
 from millstream.checkpoint.stores.local import make_directory, sync_directory, write_synced
 from millstream.connectors.files.store import FileStamp
 from millstream.errors import CheckpointRefused, Fenced
@@ -37,6 +38,9 @@ class FoundFile:
     @staticmethod
     def from_json(line: dict[str, Any]) -> FoundFile:
         """Read one line of the log."""
+        # The source may be a single file, which has no path below itself; names of users' files may hold anything else.
+        if line["path"] and not stays_inside(line["path"]):
+            raise outside(line["path"], of="a file to read", code="CKPT-061")
         stamp = FileStamp(line["path"], line["size"], line["mtime_ns"])
         return FoundFile(stamp, line["format"], tuple((first, end, rows) for first, end, rows in line["units"]))
 

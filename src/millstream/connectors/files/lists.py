@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from millstream.checkpoint.names import stored_path
 from millstream.checkpoint.stores.local import LocalStore, make_directory, sync_directory
 from millstream.connectors.files.store import LISTS
 from millstream.errors import CheckpointRefused
@@ -56,6 +57,10 @@ class FileList:
     """Of the run that published it; no part of the digest, since a later run may find it published."""
     path: Path | None = dataclasses.field(default=None, compare=False)
     """Where it was read from."""
+
+    def __post_init__(self) -> None:
+        for file in self.files:
+            stored_path(file["path"], of="a published file")
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,7 @@ from millstream.checkpoint.failpoint import failpoint
 from millstream.connectors.jdbc.cells import HASHES, joined_checksum
 from millstream.connectors.jdbc.database import Cursor
 from millstream.connectors.jdbc.fence import check_fence, raise_fence
-from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, prepare_tables
+from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, prepare_tables, waiting_table
 from millstream.connectors.jdbc.merge import merge_statement
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
@@ -33,7 +33,11 @@ class JdbcCommitter:
         self._database = open_database(options, job=context.job, step=context.step)
         self._layout = layout_of(options, context.schema, self._database, step=context.step)
         self._sink = (context.job, context.lineage, context.step)
-        prepare_tables(self._database, self._layout, create=options["create"], step=context.step)
+        try:
+            prepare_tables(self._database, self._layout, create=options["create"], step=context.step)
+        except BaseException:
+            self._database.close()
+            raise
 
     def fence(self) -> None:
         """Raise the fence to this run's token."""
@@ -77,7 +81,7 @@ class JdbcCommitter:
 
     def _publish(self, cursor: Cursor, epoch: Epoch, transaction: Any) -> None:
         numbers = self._numbers(transaction["parts"])
-        layout = self._layout_of(transaction)
+        layout = self._layout_of(cursor, transaction)
         # Step 1. Check the fence
         check_fence(cursor, self._layout, self._context)
         # Step 2. Write the marker
@@ -94,9 +98,10 @@ class JdbcCommitter:
         if epoch % _PRUNE_EVERY == 0:
             self._prune(cursor, epoch)
 
-    def _layout_of(self, transaction: Any) -> Layout:
+    def _layout_of(self, cursor: Cursor, transaction: Any) -> Layout:
         """The tables as they were when the rows were staged: the job may have other columns by now."""
-        place, names = transaction["place"], tuple(transaction["columns"])
+        place = waiting_table(cursor, self._database, self._layout, transaction["place"])
+        names = tuple(transaction["columns"])
         return dataclasses.replace(self._layout, place_table=place, place=self._database.name(place), names=names)
 
     def _numbers(self, messages: Sequence[Any]) -> list[int]:
@@ -189,7 +194,8 @@ class JdbcCommitter:
         def work(cursor: Cursor) -> None:
             # A late owner would take the staged rows of the one that replaced it for leftovers.
             raise_fence(cursor, self._layout, self._context)
-            for place, parts in parts_beyond(cursor, self._layout, self._sink, durable).items():
+            for stored, parts in parts_beyond(cursor, self._layout, self._sink, durable).items():
+                place = waiting_table(cursor, self._database, self._layout, stored)
                 delete_parts(cursor, self._layout, self._database.name(place), parts)
 
         self._database.run(work)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -51,6 +51,12 @@ class FoundColumn:
     type: str
     must_be_given: bool
     """Whether it is `NOT NULL` without a default."""
+
+
+VIEW_MARK = "millstream: published rows of an outbox"
+"""By which a view is known to be ours: as its comment, where a database has comments, else inside its text."""
+ViewOrigin = Literal["marked", "unmarked", "foreign"]
+"""A view with our mark; one without, whose text is exactly what was made before there were marks; any other relation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,18 @@ class Database(Protocol):
 
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """The columns of a table or view; `None` when there is none."""
+        ...
+
+    def view_origin(self, cursor: Cursor, view: str, query: str | None) -> ViewOrigin:
+        """Who made the relation that bears the name of our view; `query` is what one of ours with its columns selects."""
+        ...
+
+    def create_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """Create a view with our mark."""
+        ...
+
+    def mark_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """Give our mark to a view of ours that has none, where that is allowed."""
         ...
 
     def has_key(self, cursor: Cursor, table: str, keys: Sequence[str]) -> bool:

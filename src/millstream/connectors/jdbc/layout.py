@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from millstream.connectors.jdbc.database import Cursor, Database, FoundColumn, Login, quoted
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, Database, FoundColumn, Login, quoted
 from millstream.connectors.jdbc.postgres import PostgresDatabase
 from millstream.connectors.jdbc.spec import check_together
 from millstream.connectors.jdbc.sqlite import SqliteDatabase
 from millstream.connectors.jdbc.url import address_of
-from millstream.errors import InvalidSchema, InvalidStep
+from millstream.errors import CheckpointRefused, InvalidSchema, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Field, Schema
 
@@ -95,6 +95,21 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
     )
 
 
+def waiting_table(cursor: Cursor, database: Database, layout: Layout, name: str) -> str:
+    """A table in which rows wait, as a manifest or the bookkeeping names it: only tables of sinks are read or emptied.
+
+    It may be that of other columns, or the outbox that the step had before.
+    """
+    if name == layout.place_table:
+        return name
+    found = database.columns(cursor, name)
+    if found is None or any(column not in found for column in OURS):
+        msg = f"rows are said to wait in {name!r}, which is no table of a sink"
+        hint = "somebody changed the manifest or the bookkeeping, or removed the table; restore it from a copy"
+        raise CheckpointRefused(msg, code="JDBC-020", found=list(found or ()), known=list(OURS), hint=hint)
+    return name
+
+
 def _check_names(options: Options, schema: Schema, step: str) -> None:
     reserved = {*OURS, *(f"ms_{name}" for name in SHOWN)}
     for name in schema.names:
@@ -115,7 +130,7 @@ def prepare_tables(database: Database, layout: Layout, *, create: bool, step: st
         _prepare_bookkeeping(cursor, database, layout)
         _prepare_target(cursor, database, layout, create=create, step=step)
         if layout.mode == "outbox":
-            _prepare_view(cursor, database, layout)
+            _prepare_view(cursor, database, layout, step=step)
         elif database.columns(cursor, layout.place_table) is None:
             _create_place(cursor, database, layout)
 
@@ -156,18 +171,52 @@ def _create_place(cursor: Cursor, database: Database, layout: Layout) -> None:
     cursor.execute(f"CREATE INDEX {quoted(layout.place_table + '_part')} ON {layout.place} (ms_part)")
 
 
-def _prepare_view(cursor: Cursor, database: Database, layout: Layout) -> None:
-    view = f"{layout.table}_published"
+def _prepare_view(cursor: Cursor, database: Database, layout: Layout, *, step: str) -> None:
+    """Create the view of an outbox. One of ours is kept, or made anew where it lacks a column; no other is touched."""
+    view, wanted = f"{layout.table}_published", _view_query(layout, layout.schema.names)
     found = database.columns(cursor, view)
-    if found is not None and all(name in found for name in layout.schema.names):
+    if found is None:
+        database.create_view(cursor, view, wanted)
         return
-    if found is not None:
+    origin = database.view_origin(cursor, view, _query_of(layout, found, database.columns(cursor, layout.table) or {}))
+    if origin == "foreign":
+        raise _foreign_view(view, found, layout, step)
+    if any(name not in found for name in layout.schema.names):
         cursor.execute(f"DROP VIEW {database.name(view)}")
-    columns = ", ".join(f"r.{quoted(name)}" for name in layout.schema.names)
+        database.create_view(cursor, view, wanted)
+    elif origin == "unmarked":
+        database.mark_view(cursor, view, _view_query(layout, _user_columns(found)))
+
+
+def _user_columns(view: Iterable[str]) -> list[str]:
+    ours = {"ms_seq", *(f"ms_{name}" for name in SHOWN)}
+    return [name for name in view if name not in ours]
+
+
+def _query_of(layout: Layout, view: Iterable[str], table: Container[str]) -> str | None:
+    """What a view of ours with these columns selects; nothing, if none can have them."""
+    names = _user_columns(view)
+    return _view_query(layout, names) if names and all(name in table for name in names) else None
+
+
+def _view_query(layout: Layout, names: Sequence[str]) -> str:
+    columns = ", ".join(f"r.{quoted(name)}" for name in names)
     shown = ", ".join(f"p.{name} AS ms_{name}" for name in SHOWN)
-    cursor.execute(
-        f"CREATE VIEW {database.name(view)} AS SELECT {columns}, {shown}, r.ms_seq FROM {layout.target} r "
+    return (
+        f"SELECT {columns}, {shown}, r.ms_seq FROM {layout.target} r "
         f"JOIN {layout.part} p ON p.part = r.ms_part WHERE p.is_published"
+    )
+
+
+def _foreign_view(view: str, found: Mapping[str, FoundColumn], layout: Layout, step: str) -> InvalidStep:
+    msg = f"{view!r} is the view that the outbox {layout.table!r} needs, and somebody else's"
+    return InvalidStep(
+        msg,
+        code="JDBC-021",
+        step=step,
+        found=f"columns {', '.join(found)}",
+        known=f"a view with the mark {VIEW_MARK!r}",
+        hint="rename it, or write to another table=",
     )
 
 

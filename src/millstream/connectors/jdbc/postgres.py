@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
-from millstream.connectors.jdbc.database import Cursor, FoundColumn, Login, quoted, repeated
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted, repeated
 from millstream.connectors.jdbc.types import postgres_holds, postgres_type
 from millstream.model.schema import Schema
 
@@ -38,6 +38,10 @@ _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
 FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"""
+_VIEW = """
+SELECT c.relkind::text, obj_description(c.oid, 'pg_class'), CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END
+FROM pg_class c WHERE c.oid = to_regclass($1)"""
+_MAY_COMMENT = "SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass($1)"
 _KEYS = """
 SELECT array_agg(a.attname::text) FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
@@ -104,6 +108,34 @@ class PostgresDatabase:
         cursor.execute(_COLUMNS, (self.name(table),))
         found = cursor.fetchall()
         return {name: FoundColumn(type=kind, must_be_given=must) for name, kind, must in found} or None
+
+    def view_origin(self, cursor: Cursor, view: str, query: str | None) -> ViewOrigin:
+        """By the comment; without one, by comparing the text with that of a view made for the purpose."""
+        cursor.execute(_VIEW, (self.name(view),))
+        kind, comment, text = cursor.fetchone()
+        if kind != "v":
+            return "foreign"
+        if (comment or "").startswith(VIEW_MARK):
+            return "marked"
+        if query is None:
+            return "foreign"
+        # The server writes every text in its own way, and both in the same.
+        cursor.execute(f"CREATE TEMPORARY VIEW millstream_compared AS {query}")
+        cursor.execute("SELECT pg_get_viewdef('pg_temp.millstream_compared'::regclass)")
+        is_equal = cursor.fetchone()[0] == text
+        cursor.execute("DROP VIEW pg_temp.millstream_compared")
+        return "unmarked" if is_equal else "foreign"
+
+    def create_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """With a comment."""
+        cursor.execute(f"CREATE VIEW {self.name(view)} AS {query}")
+        self.mark_view(cursor, view, query)
+
+    def mark_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """Only its owner may: a view that another role made stays as it is, and is compared again next time."""
+        cursor.execute(_MAY_COMMENT, (self.name(view),))
+        if cursor.fetchone()[0]:
+            cursor.execute(f"COMMENT ON VIEW {self.name(view)} IS '{VIEW_MARK}'")
 
     def has_key(self, cursor: Cursor, table: str, keys: Sequence[str]) -> bool:
         """Partial indexes and indexes on expressions do not count."""

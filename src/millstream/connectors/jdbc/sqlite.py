@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows, bound
-from millstream.connectors.jdbc.database import Cursor, FoundColumn, Login, quoted, repeated
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted, repeated
 from millstream.connectors.jdbc.types import sqlite_holds, sqlite_type
 from millstream.model.schema import Schema
 
@@ -75,6 +75,25 @@ class SqliteDatabase:
             name: FoundColumn(type=kind, must_be_given=bool(must and default is None and not key))
             for name, kind, must, default, key in found
         } or None
+
+    def view_origin(self, cursor: Cursor, view: str, query: str | None) -> ViewOrigin:
+        """By its text, which SQLite keeps as it was written."""
+        cursor.execute("SELECT type, sql FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", (view,))
+        found = dict(cursor.fetchall())
+        if "view" not in found:
+            return "foreign"
+        if f"/* {VIEW_MARK} */" in found["view"]:
+            return "marked"
+        return "unmarked" if found["view"] == f"CREATE VIEW {self.name(view)} AS {query}" else "foreign"
+
+    def create_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """With a remark in its text."""
+        cursor.execute(f"CREATE VIEW {self.name(view)} AS /* {VIEW_MARK} */ {query}")
+
+    def mark_view(self, cursor: Cursor, view: str, query: str) -> None:
+        """The text of a view changes only by making it anew."""
+        cursor.execute(f"DROP VIEW {self.name(view)}")
+        self.create_view(cursor, view, query)
 
     def has_key(self, cursor: Cursor, table: str, keys: Sequence[str]) -> bool:
         """A primary key of one integer has no index of its own."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.fence import CLOSED, raise_fence
-from millstream.connectors.jdbc.layout import Layout
+from millstream.connectors.jdbc.layout import Layout, waiting_table
 from millstream.connectors.jdbc.parts import delete_parts
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput
@@ -44,7 +44,7 @@ def take_over(
     for lineage, epoch, place, part, is_published in _parts_of_others(cursor, layout, owner):
         # What a closed lineage has staged can never be published.
         if not is_published or (newer == "truncate" and epoch > history.get(lineage, -1)):
-            delete_parts(cursor, layout, database.name(place), [part])
+            delete_parts(cursor, layout, database.name(waiting_table(cursor, database, layout, place)), [part])
     if newer == "truncate":
         _remove_markers(cursor, layout, owner, found)
 

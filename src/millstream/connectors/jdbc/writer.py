@@ -77,9 +77,11 @@ class JdbcWriter:
 
     def finish(self) -> Any:
         """Send what is left; the message says how many rows there are, and the sum of their hashes."""
-        if self._buffer.held:
-            self._send()
-        self._database.close()
+        try:
+            if self._buffer.held:
+                self._send()
+        finally:
+            self._database.close()
         rows, task = self._buffer.before, self._task
         if not rows:
             return None
@@ -87,9 +89,11 @@ class JdbcWriter:
 
     def abort(self) -> None:
         """Remove what was sent."""
-        if self._buffer.before:
-            self._database.run(lambda cursor: delete_parts(cursor, self._layout, self._layout.place, [self._part]))
-        self._database.close()
+        try:
+            if self._buffer.before:
+                self._database.run(lambda cursor: delete_parts(cursor, self._layout, self._layout.place, [self._part]))
+        finally:
+            self._database.close()
 
     def _send(self) -> None:
         start = self._buffer.before
@@ -141,8 +145,10 @@ class JdbcDirectWriter:
             hold_fence(cursor, self._database, self._layout, self._task)
             add(cursor, rows)
 
-        self._database.run(work)
-        self._database.close()
+        try:
+            self._database.run(work)
+        finally:
+            self._database.close()
         return {"rows": len(rows)}
 
     def _insert(self, cursor: Any, rows: Rows) -> None:

@@ -50,8 +50,7 @@ def _export_step(pages: StepPages, layout: StateLayout, root: Path, path: str) -
     writer = PageWriter(root, path)
     try:
         for place, due in places:
-            content = pages.read(place)
-            assert content is not None, f"the directory of {pages.step!r} lists page {place}"
+            content = pages.stored(place)
             times = (due.event, due.processing, due.expiry)
             division = pages.division(place.group)
             writer.add(StoredPage(place.group, place.page, division, times, content), count(content))

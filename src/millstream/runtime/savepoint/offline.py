@@ -31,9 +31,10 @@ def save_stopped(view: CheckpointView, path: Path, identifier: str, form: Form) 
     existing = existing_savepoint(path, identifier)
     if existing is not None:
         return existing
-    head, lease = view.head(), view.lease()
-    manifest = view.manifest()
-    assert head is not None, "a checkpoint with a manifest has a head"
+    manifest, head, lease = view.manifest(), view.head(), view.lease()
+    if head is None:
+        msg = "the head of the checkpoint is gone"
+        raise CheckpointRefused(msg, code="CKPT-012", hint="someone removed it; see `millstream doctor CHECKPOINT`")
     if lease is None or not lease.is_settled:
         msg = "the last run of the checkpoint broke off, so its newest epoch may not be published yet"
         raise CheckpointRefused(

@@ -1,0 +1,77 @@
+"""The requests of a run: what one thread answers while another looks at them."""
+
+import threading
+
+import pytest
+
+from millstream.checkpoint.stores.memory import MemoryStore
+from millstream.errors import ExternalFailure
+from millstream.runtime.control import RunControl
+from millstream.runtime.epoch import EpochPlan
+from millstream.runtime.requests import Requests
+
+PATIENCE = 10.0
+
+
+class Still:
+    """A planner that plans nothing."""
+
+    def drain(self):
+        pass
+
+    def hold(self):
+        pass
+
+
+class WatchedWhileRead(dict):
+    """Open requests; between two of them `meanwhile` runs."""
+
+    def __init__(self, content, meanwhile):
+        super().__init__(content)
+        self._meanwhile = meanwhile
+
+    def values(self):
+        for place, value in enumerate(super().values()):
+            if place:
+                self._meanwhile()
+            yield value
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A run with two open requests: for a native savepoint, and to drain."""
+    control = RunControl()
+    requests = Requests(MemoryStore(), control, Still(), tmp_path)
+    native = control.ask("savepoint", form="native", id="copied")
+    requests.poll()
+    drain = control.ask("drain", id="drained")
+    requests._open["drained"] = drain
+    assert requests.native is native
+    return requests, native, drain
+
+
+def done(requests, pending):
+    requests.savepoint_done(pending, "somewhere")
+
+
+def failed(requests, pending):
+    requests.savepoint_failed(pending, ExternalFailure("the disk is full"))
+
+
+@pytest.mark.parametrize("answer", [done, failed])
+def test_a_savepoint_is_answered_while_no_other_thread_looks_at_the_requests(asked, answer):
+    """The epoch that ends the run is finished by one thread, the copy of a native savepoint by another."""
+    requests, native, drain = asked
+    answering = threading.Thread(target=answer, args=(requests, native), daemon=True)
+
+    def meanwhile():
+        # Without the lock the other thread takes its request out right here; with it, it waits for the end of the epoch.
+        answering.start()
+        answering.join(0.3)
+
+    requests._open = WatchedWhileRead(requests._open, meanwhile)
+    requests.epoch_done(EpochPlan(epoch=3, now=0, sources={}, terminal=True))
+    assert drain.wait(PATIENCE).done
+    assert native.wait(PATIENCE).done == (answer is done)
+    answering.join(PATIENCE)
+    assert (requests.native, dict(requests._open), requests.ended) == (None, {}, "drained")
