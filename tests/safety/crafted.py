@@ -19,6 +19,7 @@ from tests.safety.must import Broken, must, refused
 from tests.unit.spark.spark_files import write_checked, write_checkpoint, write_recorded
 
 import millstream as ms
+from millstream.api.control import RequestBox
 from millstream.checkpoint.head import HEAD, decode_head
 from millstream.checkpoint.page_file import PageFile, PageReader
 from millstream.checkpoint.savepoint import RECORD
@@ -29,7 +30,6 @@ from millstream.checkpoint.stores.open import open_store
 from millstream.connectors.files.discovery_log import DiscoveryLog
 from millstream.connectors.files.lists import FileList
 from millstream.runtime.checkpoint_view import open_view
-from millstream.runtime.control import RequestBox
 from millstream.runtime.savepoint.offline import save_stopped
 from millstream.spark.native import copy_spark_checkpoint
 

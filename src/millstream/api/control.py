@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.api.run_log import RunLog
 from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
-from millstream.runtime.run_log import RunLog
 
 Action = Literal["cancel", "drain", "suspend", "savepoint"]
 ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")

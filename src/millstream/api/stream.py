@@ -93,7 +93,7 @@ class DataStream:
         chosen = policy(on_error, id or f"{self.step}.event_time")
         operation = event_time_operation(column, max_delay, watermark, durations, align=align, on_error=chosen, step=id)
         stream = self._then(operation, id, uid)
-        self._job.add_dead_letter(stream._node, on_error)
+        self._job._add_dead_letter(stream._node, on_error)
         return stream
 
     def filter(
@@ -304,7 +304,7 @@ class DataStream:
         if self._is_rebalanced:
             msg = "rebalance right before a pattern without key_by has no effect: one subtask takes all rows"
             raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance, or call key_by")
-        return self._job.keyed_stream(self._node, self._output, ())
+        return self._job._keyed_stream(self._node, self._output, ())
 
     def broadcast(self) -> BroadcastStream:
         """Send every row to every subtask; connect another stream to it."""

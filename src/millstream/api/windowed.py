@@ -192,7 +192,7 @@ class WindowedStream:
             msg = "rows of a window are ranked when event time has passed, all of them"
             hint = "remove trigger=, accumulation= and evictor=, or use process"
             raise InvalidStep(msg, code="STEP-123", step=given_id, hint=hint)
-        return self._stream.then(WindowRank(window=options.window, lateness=options.lateness, **how), given_id, uid)
+        return self._stream._then(WindowRank(window=options.window, lateness=options.lateness, **how), given_id, uid)
 
     def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
         options = {field.name: getattr(self._options, field.name) for field in dataclasses.fields(self._options)}

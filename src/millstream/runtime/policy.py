@@ -73,7 +73,7 @@ def failure(step: str, record: Any, problem: Exception | str, *, hint: str = _ME
 
 def generator_failure(step: str, method: str, problem: Exception | str, found: str) -> StepFailed:
     """The error of a watermark generator, which is about no single record."""
-    where = _user_line(problem) if isinstance(problem, Exception) else ""
+    where = user_line(problem) if isinstance(problem, Exception) else ""
     return StepFailed(f"{_text(problem)}{where}", step=step, found=found, hint=f"correct {method} of the generator")
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
+from millstream.api.control import Action, RunControl
+from millstream.api.result import RunResult
 from millstream.graph.model import OnStop
-from millstream.runtime.control import Action, RunControl
-from millstream.runtime.result import RunResult
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)

@@ -5,11 +5,11 @@ import sys
 import tarfile
 from pathlib import Path
 
+from millstream.runtime.control import RunControl
 from tests.compat.float_keys import jobs
 
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
-from millstream.runtime.control import RunControl
 
 ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 STORED = {

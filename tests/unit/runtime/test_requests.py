@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from millstream.api.control import RunControl
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.errors import ExternalFailure
-from millstream.runtime.control import RunControl
 from millstream.runtime.epoch import EpochPlan
 from millstream.runtime.requests import Requests
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 import millstream as ms
+from millstream.api.run_log import CONTEXT, Fields
 from millstream.errors import MillstreamError
 from millstream.plan.deployment import EpochPolicy
-from millstream.runtime.run_log import CONTEXT, Fields
 
 
 def job_of(name="logged", rows=4, **options):

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.api.result import EpochSummary, RunResult
 from millstream.checkpoint.lease import LeaseRecord
 from millstream.errors import MillstreamError
 from millstream.model.time import instant_text
 from millstream.redaction import redacted
-from millstream.runtime.result import EpochSummary, RunResult
 
 RUN = logging.getLogger("millstream.run")
 """Starts, epochs, savepoints and ends. Programs learn of an end by themselves, so nothing is printed unless someone listens."""
