@@ -29,7 +29,6 @@ from millstream.model.connector import (
 )
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import StepId, job_name, step_id
-from millstream.model.keywords import known_keywords
 from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
@@ -58,7 +57,6 @@ class Job:
         chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
     """
 
-    @known_keywords("Job()")
     def __init__(
         self,
         name: str,
@@ -284,7 +282,6 @@ class Job:
             job._steps[step.id] = step
         return job
 
-    @known_keywords("Job.run()")
     def run(
         self,
         *,
@@ -340,7 +337,6 @@ class Job:
         )
         return engine(listener=listening(on_epoch))
 
-    @known_keywords("Job.start()")
     def start(
         self,
         *,

@@ -8,7 +8,6 @@ from typing import Literal
 from millstream.errors import InvalidPlan
 from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
-from millstream.model.keywords import known_fields
 from millstream.plan.flink_keys import refuse_flink_key
 from millstream.plan.option_values import Milliseconds, milliseconds, of_kind, path_or_url, settings, whole, wrong
 from millstream.plan.partitioned import PartitionedPlan
@@ -29,7 +28,6 @@ class FlowControl:
 
 
 @public
-@known_fields
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
     """Sizes that bound what a task holds at once."""
@@ -51,7 +49,6 @@ class MemoryBudget:
 
 
 @public
-@known_fields
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class EpochPolicy:
     """How epochs are cut, kept and given up. Times are durations such as `10s`, or milliseconds, which is what is kept."""
@@ -90,7 +87,7 @@ class EpochPolicy:
             object.__setattr__(self, name, value)
 
 
-@known_fields
+@public
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What the person who starts a job may choose, apart from the job itself."""

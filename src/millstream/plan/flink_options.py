@@ -163,9 +163,9 @@ FLINK_OPTIONS: tuple[FlinkOption, ...] = (
     FlinkOption(
         subject="operator chaining",
         names="pipeline.operator-chaining pipeline.operator-chaining.* disableChaining()",
-        answer="by construction",
-        here="steps without an exchange between them are one chain",
-        reason="a chain hands rows on without packing them",
+        answer="option",
+        here="`Job(chaining=False)`, `stream.start_new_chain()`",
+        reason="steps without an exchange between them are one chain: it hands rows on without packing them",
     ),
     FlinkOption(
         subject="operator state",

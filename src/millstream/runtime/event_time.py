@@ -39,7 +39,7 @@ class Timing:
         counts.rows_in += batch.num_rows
         times = event_times(batch.rows.column(self._operation.column))
         batch = Batch(batch.rows, times)
-        if not _are_events(times):
+        if times.null_count or not _are_events(times):
             batch = self._without(batch, _nulls(times) | _others(times), self._operation.column, times, hands)
         batch, mark = self._marked(batch, hands)
         counts.passed += batch.num_rows

@@ -36,6 +36,25 @@ rows = job.source("rows", ms.memory(ROWS, partition_by="shard"), schema="shard s
 rows = rows.event_time("at", id="time", idle_after="5s")
 rows.key_by("shard").aggregate(n=ms.count(), id="n").sink("out", ms.collect("figures-idle"))
 """
+OWN = """
+import millstream as ms
+
+
+class Measured:
+    def open(self, ctx):
+        self.rows, self.newest, self.sizes = ctx.counter("rows"), ctx.gauge("newest"), ctx.histogram("sizes")
+
+    def __call__(self, row):
+        self.rows.add(1)
+        self.newest.set(row["n"])
+        self.sizes.observe(row["n"])
+        return row
+
+
+job = ms.Job("own")
+rows = job.source("rows", ms.memory([{"n": 5}, {"n": 7}]), schema="n long")
+rows.map(Measured, schema="n long", id="measured").sink("out", ms.collect("figures-own"))
+"""
 
 
 @pytest.fixture
@@ -59,7 +78,8 @@ def run(cli, tmp_path, text, *options):
 
 
 def values(text, name):
-    return [float(value) for value in re.findall(rf"^{name}\{{.*\}} (\S+)$", text, re.MULTILINE)]
+    """What samples of a figure say; a histogram has none of its own name."""
+    return [float(value) for value in re.findall(rf"^{name}(?:_count)?\{{.*\}} (\S+)$", text, re.MULTILINE)]
 
 
 def test_failures_are_counted_at_every_epoch_and_at_the_end(cli, tmp_path, figures, failpoints):
@@ -90,7 +110,7 @@ def test_no_figure_is_always_zero(cli, tmp_path, figures, failpoints):
     failpoints("durable:2:raise")
     assert run(cli, tmp_path, ROWS, "--checkpoint", tmp_path / "c", "--tolerate-failures", "1").exit_code == 0
     failpoints("")
-    for text in (WAITING, IDLE):
+    for text in (WAITING, IDLE, OWN):
         assert run(cli, tmp_path, text).exit_code == 0
     written = {name for text in figures for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)}
     documented = set(re.findall(r"`(millstream_\w+)[`{]", GUIDE.read_text()))

@@ -46,7 +46,7 @@ def test_a_wrong_value_names_its_option(options, known, call):
 
 @pytest.mark.parametrize("call", ["run", "start"])
 def test_an_unknown_keyword_names_the_nearest(call):
-    with pytest.raises(InvalidStep, match=r"RUN-025.*takes no keyword 'maser'.*did you mean master=") as refused:
+    with pytest.raises(InvalidStep, match=r"PLAN-060.*'maser'.*did you mean master=") as refused:
         getattr(job(), call)(maser="local[2]")
     for name in ("master", "checkpoint", "local", "epochs", "on_stop", "from_savepoint"):
         assert name in refused.value.known.split(", ")
@@ -62,7 +62,7 @@ def test_an_unknown_keyword_names_the_nearest(call):
     ],
 )
 def test_other_calls_do_too(call, near):
-    with pytest.raises(InvalidStep, match="RUN-025") as refused:
+    with pytest.raises(InvalidStep, match="PLAN-060") as refused:
         call()
     assert near in refused.value.hint
 
