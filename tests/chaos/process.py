@@ -133,7 +133,8 @@ class Processes:
         self._server = subprocess.Popen(
             command, env=self._environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self):
         for line in self._server.stdout:
@@ -158,6 +159,8 @@ class Processes:
         if self._server is not None:
             self._server.stdin.close()
             self._server.wait(20)
+            self._listener.join(20)
+            self._server.stdout.close()
 
 
 def await_true(condition, seconds, what):

@@ -97,7 +97,9 @@ class PostgresServer:
         """Start and wait until it answers."""
         until = time.monotonic() + _START_SECONDS
         while time.monotonic() < until:
-            self.launch()
+            # One that was launched without waiting is waited for, and not left behind for another.
+            if self._process is None or self._process.poll() is not None:
+                self.launch()
             if self._answers(until):
                 return self
         msg = f"PostgreSQL does not start: {(self.folder / 'log').read_text()[-2000:]}"
