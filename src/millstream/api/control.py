@@ -99,6 +99,11 @@ class RunControl:
         return found
 
 
+def request_ids(store: ManifestStore) -> frozenset[str]:
+    """The ids under which requests were left, answered or not."""
+    return frozenset(name.removeprefix("requests/").removesuffix(".json") for name in store.names("requests/"))
+
+
 class RequestBox:
     """Requests and answers of other processes, as objects in the checkpoint's store."""
 
@@ -123,12 +128,9 @@ class RequestBox:
     def waiting(self, *, known: set[str]) -> list[tuple[str, Request | InvalidStep]]:
         """Unanswered requests by the names they were left under, or why they cannot be read; names are added to `known`."""
         found: list[tuple[str, Request | InvalidStep]] = []
-        for name in self._store.names("requests/"):
-            identifier = name.removeprefix("requests/").removesuffix(".json")
-            if identifier in known:
-                continue
+        for identifier in sorted(request_ids(self._store) - known):
             known.add(identifier)
-            content = self._store.read(name)
+            content = self._store.read(f"requests/{identifier}.json")
             if content is not None and self._store.read(_answer_name(identifier)) is None:
                 found.append((identifier, _decoded(identifier, content)))
         return found

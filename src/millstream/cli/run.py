@@ -92,7 +92,7 @@ def run(
             checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs, on_stop=on_stop
         )
         if not local:
-            start_early(deployment, debug=debug)
+            start_early(deployment, debug=debug, claims=False)
         plan = compile_job(model_of(load(job), parallelism), deployment).deployment
         engine = engine_for(
             plan,

@@ -27,17 +27,17 @@ class PlannerSocket:
         self._lock = threading.Lock()
         self._server = socketserver.ThreadingUnixStreamServer(self.path, self._handler())
         self._server.daemon_threads = True
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="millstream-planner", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
         # `serve_forever` looks twice a second whether it is to end, and the end of a run would wait for that.
-        while True:
+        while not self._closed.is_set():
             try:
-                request, address = self._server.get_request()
-            except OSError:  # closed
-                return
-            self._server.process_request(request, address)
+                self._server.process_request(*self._server.get_request())
+            except (OSError, RuntimeError):  # closed; or too many files or threads, which passes
+                self._closed.wait(0.05)
 
     @property
     def planned(self) -> int:
@@ -86,7 +86,10 @@ class PlannerSocket:
     _ANSWERS = {"initial": _initial, "next": _next, "tasks": _tasks}
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving; once more does no harm."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
         self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
         self._thread.join()

@@ -112,11 +112,12 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals 
         shipped = ship(deployment, folder)
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
+            executors = Executors(session, deployment)
             query = start_query(
                 session, deployment, shipped, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
             logger.debug("the query has started")
-            watch(query, loop, run_state, planner, Executors(session, deployment))
+            watch(query, loop, run_state, planner, executors)
         except (PySparkException, Py4JError, OSError) as problem:
             if _is_cancelled(run_state):
                 return

@@ -25,8 +25,17 @@ class Requests:
     The engine polls in one thread and finishes epochs in another.
     """
 
-    def __init__(self, store: ManifestStore, control: RunControl, planner: Planner, savepoints: Path | None) -> None:
+    def __init__(
+        self,
+        store: ManifestStore,
+        control: RunControl,
+        planner: Planner,
+        savepoints: Path | None,
+        old: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take requests from now on; `old` names those that were left before the run began."""
         self._box, self._control, self._planner, self._savepoints = RequestBox(store), control, planner, savepoints
+        self._old = old
         self._lock = threading.RLock()
         self._open: dict[str, Pending] = {}
         self._polled = float("-inf")
@@ -44,9 +53,8 @@ class Requests:
     def _poll(self) -> None:
         self._queue += self._control.taken()
         if time.monotonic() - self._polled >= _POLL_SECONDS:
-            is_first = self._polled == float("-inf")
             self._polled = time.monotonic()
-            self._queue += self._asked(self._box.taken(), is_start=is_first)
+            self._queue += self._asked(self._box.taken())
         for pending in list(self._queue):
             # Cancelling does not wait for what was asked before.
             if self._open and pending.request.action != "cancel":
@@ -57,9 +65,9 @@ class Requests:
             except (MillstreamError, OSError) as problem:
                 self._settle(pending, failed(pending.request.id, problem))
 
-    def _asked(self, found: list[Pending], *, is_start: bool) -> list[Pending]:
+    def _asked(self, found: list[Pending]) -> list[Pending]:
         """Who asked an earlier run to stop at once has what was asked for: that run is over."""
-        for pending in [each for each in found if is_start and each.request.action == "cancel"]:
+        for pending in [each for each in found if each.request.id in self._old and each.request.action == "cancel"]:
             found.remove(pending)
             self._settle(pending, Answer(id=pending.request.id, done=True))
         return found
@@ -69,6 +77,7 @@ class Requests:
         if request.action == "cancel":
             # A run whose last epoch is published has ended already, in its own way.
             self.ended = self.ended or "cancelled"
+            self._control.must_end = True
             self._settle(pending, Answer(id=request.id, done=True))
         elif request.action == "drain":
             self._open[request.id] = pending
@@ -110,6 +119,7 @@ class Requests:
             if pending.request.action == "suspend":
                 self._planner.hold()
                 self.ended = "suspended"
+                self._control.must_end = True
             self._settle(pending, Answer(id=pending.request.id, done=True, path=path))
 
     def savepoint_failed(self, pending: Pending, problem: Exception) -> None:
@@ -152,8 +162,10 @@ class Requests:
 
     def _settle(self, pending: Pending, answer: Answer) -> None:
         self._open.pop(answer.id, None)
-        self._box.reply(answer)
-        pending.settle(answer)
+        try:
+            self._box.reply(answer)
+        finally:
+            pending.settle(answer)
         if not answer.done and pending.otherwise is not None:
             _log.warning("%s could not be done, so the run does %s: %s", *_refused(pending, answer))
             self._queue.append(Pending(checked_request(pending.otherwise)))

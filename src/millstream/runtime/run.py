@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from millstream.api.control import RunControl
+from millstream.api.control import RunControl, request_ids
 from millstream.api.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
 from millstream.api.user_metrics import gathered
 from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
@@ -89,6 +89,8 @@ class Run:
         try:
             self._store = store_of(deployment)
             self._parts.add("the store of the manifests", self._store.close)
+            # What was left before a run is for the one before it; what is left while it starts again is for itself.
+            self._old_requests = request_ids(self._store) if control.failures == 0 else frozenset()
             self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
             self.lease, self.lineage = self._owned.lease, self._owned.lineage
             self._open(self._owned.beginning, control)
@@ -124,7 +126,7 @@ class Run:
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
         self.planner = self._planner(beginning)
         self._last = self.resume_plan() or self.planner.initial()
-        self.requests = Requests(self._store, control, self.planner, self._savepoints())
+        self.requests = Requests(self._store, control, self.planner, self._savepoints(), self._old_requests)
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,8 @@ from millstream.spark.start.jvm import JvmDied
 from millstream.spark.start.private import jvm_log
 
 logger = logging.getLogger(__name__)
+_opening = threading.Lock()
+"""Several jobs of a process may start at once; they share the context that the first of them starts."""
 _STATE = "spark.sql.streaming.stateStore."
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 TASK_ATTEMPTS = 4
@@ -46,7 +49,8 @@ QUERY_CONFS: dict[str, str] = {
 
 def open_session(deployment: DeploymentPlan, *, debug: bool = False) -> SparkSession:
     """A session for one query: its own settings on a shared context, which is started when there is none."""
-    active = SparkSession.getActiveSession() or _started(deployment, debug=debug)
+    with _opening:
+        active = SparkSession.getActiveSession() or _started(deployment, debug=debug)
     session = active.newSession()
     confs = {
         **QUERY_CONFS,
@@ -74,15 +78,15 @@ def _quickly(deployment: DeploymentPlan, *, debug: bool) -> SparkSession | None:
     if launched is None:
         return None
     confs = {**context_confs(deployment, debug=debug), **launched.folder_confs}
-    if launched.has_local_files:
-        confs["spark.hadoop.fs.file.impl"] = LOCAL_FILES
     try:
         with launched.announced():
+            if launched.has_local_files:
+                confs["spark.hadoop.fs.file.impl"] = LOCAL_FILES
             session = _build(deployment, confs)
     except JvmDied as problem:
         launch.abandon(problem)
         return None
-    launched.farewell = launch.Farewell(session.sparkContext.stop, partial(_bear_a_sudden_end, session))
+    launched.farewell = launch.Farewell(partial(_stop, session), partial(_bear_a_sudden_end, session))
     if not launched.has_local_files:
         use_local_files(session)
     _look_for_no_sources(session)
@@ -114,6 +118,11 @@ def _build(deployment: DeploymentPlan, confs: dict[str, str]) -> SparkSession:
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _stop(session: SparkSession) -> None:
+    with contextlib.suppress(OSError, Py4JError):  # the JVM may be gone already
+        session.sparkContext.stop()
 
 
 def _bear_a_sudden_end(session: SparkSession) -> None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import millstream as ms
+from millstream.checkpoint.stores.open import open_for_reading, open_store
 from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.url import address_of
 from millstream.errors import InvalidPlan, InvalidStep
@@ -92,3 +93,12 @@ def test_no_layer_shows_a_password(layer):
     layers = job_to(LITERAL).compile(Deployment(checkpoint="c", manifests=LITERAL, confs=confs))
     shown = [explain(layers, layer), mermaid(layers, layer), json.dumps(to_json(layers, layer, portable=False))]
     assert "hunter2" not in f"{shown} {layers!r}"
+
+
+def test_stores_are_read_with_the_secret_too(monkeypatch, tmp_path):
+    monkeypatch.setenv("FOLDER", tmp_path.name)
+    url = f"sqlite:///{tmp_path.parent}/${{secret:FOLDER}}/manifests.db"
+    open_store(url).close()
+    store = open_for_reading(url)
+    assert store.names("") == []
+    store.close()

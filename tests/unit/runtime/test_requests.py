@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from millstream.api.control import RunControl
+from millstream.api.control import RequestBox, RunControl, checked_request, request_ids
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.errors import ExternalFailure
 from millstream.runtime.epoch import EpochPlan
@@ -75,3 +75,45 @@ def test_a_savepoint_is_answered_while_no_other_thread_looks_at_the_requests(ask
     assert native.wait(PATIENCE).done == (answer is done)
     answering.join(PATIENCE)
     assert (requests.native, dict(requests._open), requests.ended) == (None, {}, "drained")
+
+
+def left(store, action, identifier):
+    RequestBox(store).put(checked_request(action, id=identifier))
+
+
+def test_a_cancel_that_was_left_before_the_run_was_for_the_one_before(tmp_path):
+    store = MemoryStore()
+    left(store, "cancel", "early")
+    requests = Requests(store, RunControl(), Still(), tmp_path, request_ids(store))
+    requests.poll()
+    assert requests.ended is None
+    assert RequestBox(store).answer("early").done
+
+
+def test_a_cancel_that_came_while_the_run_started_ends_it(tmp_path):
+    store, control = MemoryStore(), RunControl()
+    old = request_ids(store)
+    left(store, "cancel", "meanwhile")
+    requests = Requests(store, control, Still(), tmp_path, old)
+    requests.poll()
+    assert requests.ended == "cancelled"
+    assert control.must_end, "and it is not started again by itself"
+
+
+class Away(MemoryStore):
+    """A store that keeps no answer."""
+
+    def create(self, name, content):
+        if name.startswith("answers/"):
+            raise ExternalFailure("the store is away")
+        return super().create(name, content)
+
+
+def test_whoever_asked_in_this_process_is_answered_although_the_store_is_away(tmp_path):
+    control = RunControl()
+    requests = Requests(Away(), control, Still(), tmp_path)
+    pending = control.ask("savepoint", form="native", id="copied")
+    requests.poll()
+    with pytest.raises(ExternalFailure):
+        requests.savepoint_done(pending, "somewhere")
+    assert pending.wait(PATIENCE).path == "somewhere"

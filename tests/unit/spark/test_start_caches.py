@@ -77,6 +77,8 @@ def test_a_damaged_entry_is_not_used(tmp_path, damage):
     harm[damage]()
     assert caches.prepared(entry) is None
     assert caches.entries() == []
+    # What others can write would not be used when it is whole, so it is not made.
+    assert caches.is_wanted(entry) == (damage != "open to others")
 
 
 def test_what_failed_is_tried_again_a_day_later(tmp_path):
@@ -110,3 +112,10 @@ def test_options_of_the_user_replace_ours():
     found = settings_of({"spark.driver.extraJavaOptions": "-Da='b c' -Xss1m", "spark.driver.memory": "2g"}, {})
     assert found.options == ("-Da=b c", "-Xss1m")
     assert "-Xmx2g" in found.command(())
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_wide"), [("1024m", False), ("64g", True), ("2147483648", False), ("2gb", False), ("1T", True)]
+)
+def test_any_way_to_write_a_size_is_borne(memory, is_wide):
+    assert settings("java", memory=memory).has_wide_references == is_wide

@@ -1,10 +1,12 @@
 """Folders of running processes: private, and swept when their process is gone."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,9 @@ def temporary(tmp_path_factory, monkeypatch):
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         monkeypatch.setattr(tempfile, "tempdir", None)
+        private._root.cache_clear()
         yield Path(folder)
+        private._root.cache_clear()
 
 
 def mode(path):
@@ -54,17 +58,27 @@ def test_what_a_killed_process_left_goes_with_the_next_start():
     alive.remove()
 
 
-def test_a_folder_that_is_being_made_is_let_be(monkeypatch):
-    own = RunFolder()
-    root = own.path.parent
-    half = root / "run-half"
+def test_a_folder_that_is_being_made_is_let_be():
+    folder = RunFolder()
+    root = folder.path.parent
+    half = root / "new-half"
     half.mkdir()
     sweep(root)
     assert half.exists()
     os.utime(half, (0, 0))
     sweep(root)
     assert not half.exists()
-    own.remove()
+    folder.remove()
+
+
+def test_a_living_folder_stays_whatever_is_tidied_away_in_it():
+    folder = RunFolder()
+    for entry in folder.path.iterdir():
+        entry.unlink()
+    os.utime(folder.path, (0, 0))
+    sweep(folder.path.parent)
+    assert folder.path.exists()
+    folder.remove()
 
 
 @pytest.mark.parametrize("trap", ["a link", "open to others"])
@@ -104,11 +118,14 @@ def test_old_logs_go(monkeypatch):
     assert mode(logs[-1]) == 0o600
 
 
-def test_a_long_path_is_no_place_for_sockets(temporary, monkeypatch):
-    long = temporary / ("x" * 90)
+@pytest.mark.parametrize("length", [30, 60, 90])
+def test_a_path_is_short_enough_for_sockets(temporary, monkeypatch, length):
+    long = temporary / ("x" * length)
     long.mkdir()
     monkeypatch.setenv("TMPDIR", str(long))
     monkeypatch.setattr(tempfile, "tempdir", None)
     folder = RunFolder()
-    assert len(str(folder.path)) < 60
+    (folder.path / "local").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder.path / "local" / f".{uuid.uuid4()}.sock"))
     folder.remove()

@@ -69,6 +69,11 @@ def test_a_copy_ends_as_python_would(zygote, code, expected):
         assert "ValueError: gone wrong" in done.stderr
 
 
+def test_what_a_copy_prints_is_not_lost_when_it_leaves_at_once(zygote):
+    done = asked(zygote, "-c", "import os; print('said'); os._exit(0)")
+    assert done.stdout == "said\n"
+
+
 def test_modules_run_as_they_would(zygote, tmp_path):
     (tmp_path / "here.py").write_text("print(__name__, __import__('sys').argv[1:])")
     assert asked(zygote, "-m", "here", "x", cwd=tmp_path).stdout == "__main__ ['x']\n"

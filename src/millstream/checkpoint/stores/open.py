@@ -50,6 +50,8 @@ def open_for_reading(url: str | Path) -> ReadOnlyStore:
     Raises:
         CheckpointRefused: (CKPT-016) there is no such store.
     """
+    if isinstance(url, str) and "://" in url:
+        url = url_with_secrets(url)
     scheme = "" if isinstance(url, Path) or "://" not in url else urlsplit(url).scheme
     if scheme == "sqlite":
         from millstream.checkpoint.stores.sqlite import open_sqlite_copy

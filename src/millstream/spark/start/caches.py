@@ -88,7 +88,9 @@ def entries() -> list[Prepared]:
 
 
 def is_wanted(entry: Path) -> bool:
-    """Whether an entry should be made: it is not there, can be, and was not tried in vain lately."""
+    """Whether an entry should be made: it is not there, could be used, and was not tried in vain lately."""
+    if any(path.exists() and not _is_ours(path) for path in (entry.parent.parent, entry.parent, entry)):
+        return False
     try:
         tried = (entry / FAILED).stat().st_mtime
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from millstream.spark.start.choice import pyspark_home
 
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WIDE_FROM = 31 << 30
 MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 _SPARK = Path(__file__).parent.parent
@@ -57,8 +58,8 @@ class JvmSettings:
     @property
     def has_wide_references(self) -> bool:
         """Whether the heap is too large for short references: classes are laid out otherwise then."""
-        number, unit = int(self.memory[:-1]), self.memory[-1].lower()
-        return number * _UNITS[unit] >= _WIDE_FROM
+        size = re.fullmatch(r"(\d+)([kmgt]?)", self.memory, re.IGNORECASE)
+        return size is not None and int(size[1]) * _UNITS[size[2].lower()] >= _WIDE_FROM
 
     def command(self, class_path: tuple[Path, ...], extra: tuple[str, ...] = ()) -> list[str]:
         """The whole command line."""

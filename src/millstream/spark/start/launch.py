@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream.spark.start import caches
-from millstream.spark.start.choice import may_end_abruptly, why_no_zygote, why_not
+from millstream.spark.start.choice import is_local, may_end_abruptly, why_no_zygote, why_not
 from millstream.spark.start.command import JvmSettings, settings_of, spark_jars
 from millstream.spark.start.confs import Deployed, context_confs
 from millstream.spark.start.jvm import Jvm, JvmDied
@@ -58,11 +58,15 @@ class Launch:
             noting: an entry of the cache whose archive the JVM writes when it ends.
         """
         self.settings, self.wishes, self._noting = settings, wishes, noting
+        # Workers inherit it from the JVM and the zygote.
+        self._environ = dict(os.environ)
         self._folder = RunFolder()
         self._local = self._folder.path / "local"
         self._local.mkdir()
         self._log = jvm_log() if quiet else None
         self.farewell: Farewell | None = None
+        self.is_claimed = False
+        """Whether a run counts on it."""
         self.entry = caches.entry_for(self.settings)
         self._cached = None if self.entry is None else caches.prepared(self.entry)
         self._zygote = self._started_zygote()
@@ -101,6 +105,7 @@ class Launch:
     def folder_confs(self) -> dict[str, str]:
         """Settings that keep what Spark writes for itself in our folder, but where the user has a place for it."""
         own = {"spark.python.unix.domain.socket.dir": str(self._local)}
+        own = {name: value for name, value in own.items() if name not in self.wishes}
         if "spark.local.dir" not in self.wishes and not os.environ.get("SPARK_LOCAL_DIRS"):
             own["spark.local.dir"] = str(self._local)
         return own
@@ -132,21 +137,31 @@ class Launch:
         self._jvm.kill()
         self._jvm = self._started_jvm()
 
-    def fits(self, settings: JvmSettings, wishes: Mapping[str, str]) -> bool:
-        """Whether it is what these settings would start."""
-        return self.settings == settings and self.wishes == wishes
+    def fits(self, master: str, settings: JvmSettings, wishes: Mapping[str, str]) -> bool:
+        """Whether it is what these settings would start now."""
+        is_same = self.settings == settings and self.wishes == wishes and self._environ == dict(os.environ)
+        return is_same and is_local(master)
 
     def close(self) -> None:
         """End everything that was started; Spark is told where somebody waits for its last words."""
-        if self.farewell is not None and (self._noting is not None or not may_end_abruptly(self.wishes)):
-            self.farewell.stop()
-            self._jvm.end(_END_SECONDS if self._noting is None else _NOTING_SECONDS)
-        elif self.farewell is not None:
+        try:
+            self._say_farewell()
+        finally:
+            self._jvm.kill()
+            if self._zygote is not None:
+                self._zygote.end()
+            self._folder.remove()
+
+    def _say_farewell(self) -> None:
+        if self.farewell is None:
+            return
+        if self._noting is None and may_end_abruptly(self.wishes):
             self.farewell.bear()
-        self._jvm.kill()
-        if self._zygote is not None:
-            self._zygote.end()
-        self._folder.remove()
+            return
+        self.farewell.stop()
+        is_whole = self._jvm.end(_END_SECONDS if self._noting is None else _NOTING_SECONDS)
+        if self._noting is not None and not is_whole:
+            (self._noting / caches.ARCHIVE).unlink(missing_ok=True)
 
 
 class _OfThisProcess:
@@ -159,30 +174,50 @@ class _OfThisProcess:
 def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
     """The launch of a process that makes a class archive."""
     launched = _OfThisProcess.launch = Launch(settings_of(confs), {}, quiet=False, noting=entry)
+    launched.is_claimed = True
     _OfThisProcess.pid = os.getpid()
     return launched
 
 
-def start_early(deployment: Deployed, *, debug: bool = False) -> Launch | None:
-    """Start what is not started yet; `None` when PySpark's launcher is to do it."""
+def start_early(deployment: Deployed, *, debug: bool = False, claims: bool = True) -> Launch | None:
+    """Start what is not started yet; `None` when PySpark's launcher is to do it.
+
+    Args:
+        deployment: where it is to run.
+        debug: whether the JVM prints to the terminal.
+        claims: a run will use it. Until then it is given up for one with other settings; from then on it serves whoever
+            else comes, as a running context does.
+    """
     debug = debug or is_debugging()
-    settings, wishes = settings_of(context_confs(deployment, debug=debug)), dict(deployment.confs)
+    try:
+        settings = settings_of(context_confs(deployment, debug=debug))
+    except ValueError as problem:  # options that cannot be parted into words
+        logger.warning("the JVM is left to PySpark's launcher: %s", problem)
+        return None
+    wishes = dict(deployment.confs)
     with _lock:
-        launched = _OfThisProcess.launch
-        if launched is not None and (launched.farewell is not None or launched.fits(settings, wishes)):
-            return launched
-        _close()
-        if why_not(deployment.master, wishes) is not None:
-            return None
-        try:
-            _OfThisProcess.launch = Launch(settings, wishes, quiet=not debug)
-            _OfThisProcess.pid = os.getpid()
-        except OSError as problem:
-            logger.warning("the JVM is left to PySpark's launcher: %s", problem)
-            return None
-        logger.debug("the JVM is starting")
-        atexit.register(close)
-        return _OfThisProcess.launch
+        launched = _OfThisProcess.launch if _OfThisProcess.pid == os.getpid() else None
+        if launched is not None and launched.is_claimed:
+            return launched if is_local(deployment.master) else None
+        if launched is None or not launched.fits(deployment.master, settings, wishes):
+            _close()
+            is_ours = why_not(deployment.master, wishes) is None
+            launched = _started(settings, wishes, quiet=not debug) if is_ours else None
+        if launched is not None:
+            launched.is_claimed = claims
+        return launched
+
+
+def _started(settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool) -> Launch | None:
+    try:
+        launched = Launch(settings, wishes, quiet=quiet)
+    except (OSError, RuntimeError) as problem:  # no room for it, or a user without a home
+        logger.warning("the JVM is left to PySpark's launcher: %s", problem)
+        return None
+    _OfThisProcess.launch, _OfThisProcess.pid = launched, os.getpid()
+    logger.debug("the JVM is starting")
+    atexit.register(close)
+    return launched
 
 
 def abandon(problem: Exception) -> None:
@@ -199,7 +234,9 @@ def close() -> None:
     with _lock:
         launched = _OfThisProcess.launch
         _close()
-    if launched is not None and launched.farewell is not None and launched.entry is not None:
+    # Options of the user's own may open ports or write files, which a JVM behind the scenes must not.
+    is_plain = launched is not None and "spark.driver.extraJavaOptions" not in launched.wishes
+    if launched is not None and is_plain and launched.farewell is not None and launched.entry is not None:
         train_behind(launched.entry, launched.settings)
 
 

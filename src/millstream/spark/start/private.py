@@ -5,6 +5,7 @@ A process holds a lock on its folder while it lives, so that the next start can 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -13,13 +14,13 @@ import stat
 import tempfile
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import IO
 
-_LONGEST_SOCKET_FOLDER = 60
-"""A path to a Unix socket has at most 107 bytes, and those of Spark add a uuid to their folder."""
+_LONGEST_ROOT = 107 - len("/run-12345678") - len("/local") - len("/.12345678-1234-1234-1234-123456789012.sock")
+"""A path to a Unix socket has at most 107 bytes, and those of Spark lie below our folder."""
 _KEPT_LOGS = 20
-_LOCK = "lock"
 _HALF_MADE_SECONDS = 60.0
 
 
@@ -28,14 +29,16 @@ class RunFolder:
 
     def __init__(self) -> None:
         root = _root()
-        self.path = Path(tempfile.mkdtemp(prefix="run-", dir=root))
-        self._lock = _locked(self.path)
+        # Locked first and named then: one that can be seen and locked is that of a process that is gone.
+        made = Path(tempfile.mkdtemp(prefix="new-", dir=root))
+        self._lock = _locked(made)
+        self.path = made.rename(root / made.name.replace("new-", "run-", 1))
         threading.Thread(target=sweep, args=(root,), name="millstream-sweep", daemon=True).start()
 
     def remove(self) -> None:
         """Remove it with everything in it."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.close()
+        os.close(self._lock)
 
 
 def jvm_log() -> Path:
@@ -55,21 +58,27 @@ def open_log(path: Path) -> IO[bytes]:
 
 def sweep(root: Path) -> None:
     """Remove the folders of processes that are gone."""
-    for folder in root.glob("run-*"):
+    half_made = [folder for folder in root.glob("new-*") if time.time() - _written(folder) > _HALF_MADE_SECONDS]
+    for folder in [*root.glob("run-*"), *half_made]:
         with contextlib.suppress(OSError):  # it went, or is another sweep's
             if _is_left(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+@cache
 def _root() -> Path:
     """Our corner of the temporary directory; one that somebody else has prepared is not used."""
-    base = Path(tempfile.gettempdir())
-    if len(str(base)) > _LONGEST_SOCKET_FOLDER:
-        base = Path("/tmp")
-    root = base / f"millstream-{os.getuid()}"
+    for base in (Path(tempfile.gettempdir()), Path("/tmp")):
+        root = base / f"millstream-{os.getuid()}"
+        if len(os.fsencode(root)) <= _LONGEST_ROOT:
+            break
     with contextlib.suppress(FileExistsError):
         root.mkdir(mode=0o700)
-    return root if _is_private(root) else Path(tempfile.mkdtemp(prefix="millstream-", dir=base))
+    if _is_private(root):
+        return root
+    own = Path(tempfile.mkdtemp(prefix="millstream-", dir=root.parent))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own
 
 
 def _is_private(folder: Path) -> bool:
@@ -77,24 +86,21 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-def _locked(folder: Path) -> IO[bytes]:
-    # Locked first and named then: a lock that can be seen and taken is that of a process that is gone.
-    hidden = folder / f"{_LOCK}.new"
-    file = hidden.open("wb")
-    fcntl.flock(file, fcntl.LOCK_EX)
-    hidden.rename(folder / _LOCK)
-    return file
+def _locked(folder: Path) -> int:
+    """A lock on the folder itself: those who tidy temporary directories would take a file in it for forgotten."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(number, fcntl.LOCK_EX)
+    return number
 
 
 def _is_left(folder: Path) -> bool:
-    lock = folder / _LOCK
-    if not lock.exists():
-        return time.time() - _written(folder) > _HALF_MADE_SECONDS
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(number)
     return True
 
 

@@ -19,6 +19,8 @@ _LONGEST_SHEBANG = 120
 _SETTINGS = {
     # Spark gives its Python processes this seed, and it counts from the start of an interpreter.
     "PYTHONHASHSEED": "0",
+    # So does this: what a function prints is not lost when its process leaves without ceremony.
+    "PYTHONUNBUFFERED": "YES",
     # A thread does not survive a fork. Spark gives its Python processes one thread for sums, too.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
