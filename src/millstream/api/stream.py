@@ -78,7 +78,7 @@ class DataStream:
         """Say when rows happened.
 
         Args:
-            column: a timestamp, or a long holding milliseconds since 1970, within the years 1 to 9998.
+            column: a timestamp, or a long holding milliseconds since 1970, within the years 2 to 9998.
             max_delay: how far a row may lie behind the newest one of its partition without being late.
             watermark: another strategy than a bounded delay, such as `ms.watermark.punctuated("kind = 'end'")`.
             interval: the watermark moves at most once in that time.

@@ -15,10 +15,10 @@ MAX_TIME = 2**62
 
 _START = dt.datetime.fromtimestamp(0, dt.UTC)
 _MS = dt.timedelta(milliseconds=1)
-FIRST_EVENT = (dt.datetime(1, 1, 1, tzinfo=dt.UTC) - _START) // _MS
+FIRST_EVENT = (dt.datetime(2, 1, 1, tzinfo=dt.UTC) - _START) // _MS
 LAST_EVENT = (dt.datetime(9999, 1, 1, tzinfo=dt.UTC) - _START) // _MS - 1
-"""Rows happen in the years 1 to 9998: the last year that timestamps have is left to the ends of windows."""
-EVENT_RANGE = "milliseconds since 1970, within the years 1 to 9998"
+"""Rows happen in the years 2 to 9998: the first and the last year that timestamps have are left to the bounds of windows."""
+EVENT_RANGE = "milliseconds since 1970, within the years 2 to 9998"
 _FINER = ((1_000, "microseconds"), (1_000_000, "nanoseconds"))
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -4,7 +4,7 @@ import millstream as ms
 
 IGNORED = {"time.dead": ["at"], "stamp.dead": ["at"]}
 NOW = 1_700_000_000_000
-EXPECTED = "expected milliseconds since 1970, within the years 1 to 9998"
+EXPECTED = "expected milliseconds since 1970, within the years 2 to 9998"
 BAD = {
     NOW * 1_000: f"{NOW * 1_000} is no event time: {EXPECTED}; it looks like microseconds: divide by 1000",
     NOW * 1_000_000: f"{NOW * 1_000_000} is no event time: {EXPECTED}; it looks like nanoseconds: divide by 1000000",

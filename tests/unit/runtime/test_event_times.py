@@ -28,15 +28,15 @@ UNITS = {
     2**62: "nanoseconds",
     2**63 - 1: "nanoseconds",
     -(2**63): "nanoseconds",
-    LAST_EVENT + 1: "within the years 1 to 9998",
+    LAST_EVENT + 1: "within the years 2 to 9998",
     FIRST_EVENT - 1: "microseconds",
     None: "null",
 }
 BOUNDS = [FIRST_EVENT, -1, 0, NOW, LAST_EVENT]
 
 
-def test_the_range_holds_windows_of_a_year_at_its_end():
-    assert to_datetime(FIRST_EVENT) == dt.datetime(1, 1, 1, tzinfo=dt.UTC)
+def test_the_range_leaves_room_for_windows_of_a_year_at_both_ends():
+    assert to_datetime(FIRST_EVENT) == dt.datetime(2, 1, 1, tzinfo=dt.UTC)
     assert to_datetime(LAST_EVENT + 1) == dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
     assert all(event_time_problem(at) is None for at in BOUNDS)
 
