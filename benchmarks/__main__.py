@@ -18,7 +18,6 @@ from rich.table import Table
 from benchmarks.measure import Line, Measured, Setting, as_json, run_side
 
 COMPARISONS = (
-    "start",
     "keyed_aggregate",
     "memory",
     "process_function",
@@ -34,6 +33,7 @@ COMPARISONS = (
     "state_backend",
     "large_state",
     "harness",
+    "start",
 )
 _WORDS = {True: "yes", False: "NO", None: ""}
 
