@@ -10,8 +10,10 @@ REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret by name, looked up where a connection is opened; it may be shown and stored."""
 _LOGIN = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>.*)@", re.DOTALL)
 _LOGIN_IN_TEXT = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>\S*)@")
-_PARAMETER = re.compile(r"(?P<name>\b(?:ssl)?passw(?:or)?d=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE)
-_SECRET_SETTING = re.compile(r"secret|passw(or)?d|token|access[._-]?key|credential", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"(?P<name>\b[\w.-]*(?:passw(?:or)?d|secret[._-]?access[._-]?key)=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE
+)
+_SECRET_SETTING = re.compile(r"secret|passw(or)?d|token|(access|account|api)[._-]?key|credential", re.IGNORECASE)
 
 
 class SecretUrl(str):
@@ -49,7 +51,8 @@ def shown_url(url: str) -> str:
 
 def redacted(text: str) -> str:
     """Text without the passwords of the urls and connection strings in it."""
-    if "://" not in text and "passw" not in text.lower():
+    lowered = text.lower()
+    if "://" not in text and "passw" not in lowered and "secret" not in lowered:
         return text
     return _PARAMETER.sub(_hidden_parameter, _LOGIN_IN_TEXT.sub(_hidden_login, text))
 

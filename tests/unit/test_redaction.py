@@ -15,6 +15,7 @@ from millstream.redaction import SecretText, SecretUrl, redacted, shown_setting,
         ("postgresql://u:p w@h/d?store=x", "postgresql://u:***@h/d?store=x"),
         ("postgresql:///d?password=pw&store=x", "postgresql:///d?password=***&store=x"),
         ("postgresql://h/d?sslpassword=pw", "postgresql://h/d?sslpassword=***"),
+        ("s3://bucket/a?secret_access_key=pw&region=x", "s3://bucket/a?secret_access_key=***&region=x"),
         ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
         ("postgresql://u:${secret:PW}@h/d", "postgresql://u:${secret:PW}@h/d"),
         ("s3://bucket/prefix", "s3://bucket/prefix"),
@@ -50,6 +51,10 @@ def test_settings_that_are_named_like_secrets():
     assert shown_setting("spark.hadoop.fs.s3a.secret.key", "hunter2") == "***"
     assert shown_setting("spark.hadoop.fs.s3a.access.key", "hunter2") == "***"
     assert shown_setting("spark.hadoop.fs.s3a.secret.key", "${secret:KEY}") == "${secret:KEY}"
+    assert shown_setting("spark.hadoop.fs.azure.account.key.store", "hunter2") == "***"
+    options = "-Xss16m -Djavax.net.ssl.trustStorePassword=hunter2 -Da=b"
+    shown = "-Xss16m -Djavax.net.ssl.trustStorePassword=*** -Da=b"
+    assert shown_setting("spark.driver.extraJavaOptions", options) == redacted(options) == shown
     assert shown_setting("spark.ui.enabled", "true") == "true"
     assert repr(SecretText("hunter2")) == "'***'"
 
