@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from millstream.api.result import Ending, EpochSummary, RunResult
+from millstream.api.result import Ending, EpochSummary, Listener, RunResult
 from millstream.api.running import Engine, RunningJob, engine_for
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.interrupts import interrupts
@@ -43,8 +42,6 @@ from millstream.plan.deployment import DeploymentPlan
 from millstream.redaction import shown_words
 from millstream.runtime.metrics import MetricsFile
 from millstream.spark.start.launch import start_early
-
-Listener = Callable[[EpochSummary], None]
 
 
 def run(

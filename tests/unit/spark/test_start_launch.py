@@ -71,3 +71,5 @@ def test_a_copy_of_the_process_leaves_the_launch_alone(monkeypatch):
     monkeypatch.setattr(launch._OfThisProcess, "pid", -1)
     launch.close()
     assert not first.is_closed
+    assert launch.start_early(LARGE) is not first
+    assert not first.is_closed

@@ -242,7 +242,8 @@ def close() -> None:
 
 def _close() -> None:
     launched, _OfThisProcess.launch = _OfThisProcess.launch, None
-    if launched is not None:
+    # A copy of the process that started it only forgets it.
+    if launched is not None and _OfThisProcess.pid == os.getpid():
         launched.close()
 
 
