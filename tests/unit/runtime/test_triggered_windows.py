@@ -136,6 +136,25 @@ def test_purging_without_firing():
     assert [(row["n"], row["total"]) for row in made["out"]] == [(2, 2), (1, 0)]
 
 
+class Behind(ms.Trigger):
+    """Asks for timers that the watermark has passed already, and shows what it was asked."""
+
+    def on_row(self, row, window, ctx):
+        ctx.event_timer(row["at"] + 3)
+        return CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return FIRE
+
+
+@pytest.mark.parametrize("epochs", [[[at(1, 1), at(2, 2), at(3, 4)]], [[at(1, 1)], [at(2, 2), at(3, 4)]]])
+def test_a_timer_for_the_past_fires_right_behind_its_row_wherever_epochs_are_cut(epochs):
+    run = Epochs(job_of(ms.tumbling(0.01, time="processing"), trigger=Behind))
+    run.run([], 20)
+    fired = [row["total"] for rows in epochs for row in run.run(rows)["out"]]
+    assert fired == [1, 3, 7]
+
+
 @pytest.mark.parametrize(
     ("window", "trigger", "expected"),
     [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from typing import Any
 
 from millstream.runtime.entries import Entry
 from millstream.runtime.open_windows import Assigner
 from millstream.runtime.triggered.asked import CONTINUE, FIRE
 from millstream.runtime.triggered.calls import Calls
-from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, settle
+from millstream.runtime.triggered.windows import ALWAYS, AnyWindow, Scope, settle
 
 
 class Adding:
@@ -50,7 +51,25 @@ class Adding:
             if answer & FIRE and self._calls.ends_when_fired:
                 self._calls.function.clear()
                 self._take_out(bisect.bisect_left(self._ends, window.end), 1)
+                scope.timestamp = None
+                return
         scope.timestamp = None
+        self._catch_up(window)
+
+    def _catch_up(self, window: AnyWindow) -> None:
+        """Ask about timers that the row set for the past now: in a later epoch, other rows might have come before."""
+        scope, trigger = self._calls.scope, self._calls.trigger
+        if window.event_timers and min(window.event_timers) <= scope.watermark:
+            self._ask_past(window.event_timers, scope.watermark, trigger.on_event_time)
+        if window.processing_timers and min(window.processing_timers) <= scope.clock:
+            self._ask_past(window.processing_timers, scope.clock, trigger.on_processing_time)
+
+    def _ask_past(self, timers: list[int], until: int, ask: Callable[[int, Scope], int]) -> None:
+        """In the order of time; what a trigger sets for the past again meanwhile waits for an epoch, or this might not end."""
+        for at in sorted(at for at in timers if at <= until):
+            if at in timers:
+                timers.remove(at)
+                self._calls.obey(ask(at, self._calls.scope))
 
     def _found(self, start: int, end: int) -> AnyWindow | None:
         """The window with these bounds, new if there is none; `None` when it is gone."""
