@@ -121,9 +121,11 @@ class Planner:
         if self._is_draining:
             return self._terminal(last, plan.now)
         is_restored = last.epoch == -1 and self._origin is not None
-        if plan.sources != last.sources or self._is_due(plan) or is_restored or _is_realigned(plan, last):
+        if plan.sources != last.sources or self._is_due(plan) or is_restored:
             return plan
-        return self._terminal(last, plan.now) if len(plan.finished) == len(self._sources) else last
+        if len(plan.finished) == len(self._sources):
+            return self._terminal(last, plan.now)
+        return plan if _is_realigned(plan, last) else last
 
     def first(self, last: EpochPlan) -> EpochPlan:
         """The next epoch, without rows where nothing is due.
@@ -268,8 +270,11 @@ class Planner:
 
 
 def _is_realigned(plan: EpochPlan, last: EpochPlan) -> bool:
-    """Whether others wait now, or what they wait for has ended: epochs record it, though they may read nothing."""
-    return plan.paused != last.paused or (bool(plan.paused) and plan.finished != last.finished)
+    """Whether other sources wait now, or one has ended behind its last rows: epochs record it, though they read nothing.
+
+    What follows the watermark of a source that has ended is done when a plan says so, and others may be silent for long.
+    """
+    return plan.paused != last.paused or plan.finished != last.finished
 
 
 def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:

@@ -159,6 +159,22 @@ def test_a_finished_source_no_longer_holds_back():
     assert planned.last.finished == ["b"]
 
 
+def test_a_source_that_ends_behind_its_last_rows_causes_an_epoch_although_the_others_are_silent():
+    planned = Planned({"a": Source(5), "b": Source(5)}, union=False)
+    planned.next()
+    planned.report(seen={"t0": {"a/0": 100}, "t1": {"b/0": 100}}, event_due={"w0": 200, "w1": 200})
+    planned.next()
+    assert planned.next() is None
+    planned.sources["b"].finished = True
+    plan = planned.next()
+    assert (plan.finished, plan.sources) == (["b"], {"a": 5, "b": 5})
+    plan = planned.next()
+    assert plan.watermarks["t1"] == MAX_TIME, "what waits for it is due"
+    assert not plan.terminal
+    planned.report(event_due={"w0": 200, "w1": NEVER})
+    assert planned.next() is None
+
+
 def test_idle_partitions_and_idle_sources_do_not_hold_back():
     planned = Planned({"a": Source(1000), "b": Source(0)}, rows=20, idle_after="1s")
     planned.next()
