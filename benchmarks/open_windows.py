@@ -10,7 +10,7 @@ from typing import Any
 
 import millstream as ms
 from benchmarks.measure import Epoch, Line, Measured, Setting, Side, Sides
-from millstream.graph.window import WindowSpec
+from millstream.graph.windows.window import WindowSpec
 from millstream.testing.harness import run_job
 
 OPEN = (10, 100, 1_000, 4_000)

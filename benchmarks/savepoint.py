@@ -18,12 +18,12 @@ from typing import Any
 import millstream as ms
 from benchmarks.measure import Epoch, Line, Measured, Setting, Side, Sides
 from benchmarks.ours import MASTER
-from millstream.api.control import FORMS, Form, Pending, RunControl
-from millstream.api.result import EpochSummary, RunResult
+from millstream.api.running.control import FORMS, Form, Pending, RunControl
+from millstream.api.running.result import EpochSummary, RunResult
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.savepoint_files import verify_savepoint
+from millstream.jobmaster.start import Start
 from millstream.plan.deployment import Deployment
-from millstream.runtime.start import Start
 from millstream.testing import ADVANCE_CLOCK
 
 KEYS = {"full": (100_000, 1_000_000), "small": (1_000, 4_000)}

@@ -4,6 +4,7 @@ import pytest
 
 import millstream as ms
 from millstream.checkpoint import failpoint
+from millstream.connectors.collect import sink
 from millstream.plan.deployment import Deployment
 
 # Assertions of the shared suite explain themselves like those of a test file.
@@ -12,13 +13,21 @@ pytest.register_assert_rewrite("tests.unit.connectors.sinks.contract", "tests.un
 
 @pytest.fixture(scope="session")
 def spark():
-    from millstream.spark.session import open_session
+    from millstream.spark.start.session import open_session
 
     job = ms.Job("session")
     job.source("rows", ms.memory([]), schema="a long").sink("out", ms.collect("session"))
     session = open_session(job.compile(Deployment(master="local[2]")).deployment)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_collected():
+    """What `collect` sinks hold belongs to the process: no file may find the rows of another, whichever ran before it."""
+    yield
+    for name in {owner.name for owner in sink._fences}:
+        sink.clear(name)
 
 
 @pytest.fixture

@@ -3,11 +3,27 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from millstream.api import evictor, pattern, trigger, watermark
-from millstream.api.broadcast import BroadcastFunction, BroadcastState
-from millstream.api.declarative import load_job
-from millstream.api.function import Counter, FunctionContext, Gauge, Histogram
-from millstream.api.functions import (
+from millstream.api.functions.broadcast import BroadcastFunction, BroadcastState
+from millstream.api.functions.context import Counter, FunctionContext, Gauge, Histogram
+from millstream.api.functions.process import Context, CoProcessFunction, ProcessFunction, Row, Rows, TimeWindow
+from millstream.api.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from millstream.api.functions.window import (
+    GlobalWindow,
+    PaneInfo,
+    PaneTiming,
+    WindowContext,
+    WindowFunction,
+    window_state,
+)
+from millstream.api.job import Job
+from millstream.api.jobfile.load import load_job
+from millstream.api.running.job import RunningJob
+from millstream.api.running.result import EpochSummary, PartitionWatermark, RunResult
+from millstream.api.streams.keyed import KeyedStream
+from millstream.api.streams.stream import DataStream
+from millstream.api.streams.windowed import WindowedStream
+from millstream.api.values import evictor, pattern, trigger, watermark
+from millstream.api.values.named import (
     avg,
     count,
     count_distinct,
@@ -25,24 +41,8 @@ from millstream.api.functions import (
     sum,
     tumbling,
 )
-from millstream.api.job import Job
-from millstream.api.keyed import KeyedStream
-from millstream.api.process import Context, CoProcessFunction, ProcessFunction, Row, Rows, TimeWindow
-from millstream.api.result import EpochSummary, PartitionWatermark, RunResult
-from millstream.api.running import RunningJob
-from millstream.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from millstream.api.stream import DataStream
-from millstream.api.trigger import Trigger, TriggerContext, TriggerResult
-from millstream.api.watermark import WatermarkGenerator
-from millstream.api.window_function import (
-    GlobalWindow,
-    PaneInfo,
-    PaneTiming,
-    WindowContext,
-    WindowFunction,
-    window_state,
-)
-from millstream.api.windowed import WindowedStream
+from millstream.api.values.trigger import Trigger, TriggerContext, TriggerResult
+from millstream.api.values.watermark import WatermarkGenerator
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
@@ -59,10 +59,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from millstream.connectors.files.reader import read_files
-    from millstream.runtime.stored_state import read_state
+    from millstream.inspect.state.stored import read_state
 
 
-_LATER = {"read_files": "millstream.connectors.files.reader", "read_state": "millstream.runtime.stored_state"}
+_LATER = {"read_files": "millstream.connectors.files.reader", "read_state": "millstream.inspect.state.stored"}
 
 
 def __getattr__(name: str) -> Any:

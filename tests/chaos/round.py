@@ -11,9 +11,9 @@ from tests.chaos.outputs import Outputs
 from tests.chaos.process import await_true
 from tests.chaos.workload import SOURCES, Workload
 
-from millstream.api.control import Request, RequestBox
+from millstream.api.running.control import Request, RequestBox
 from millstream.errors import MillstreamError
-from millstream.runtime.checkpoint_view import open_view
+from millstream.inspect.checkpoint import open_view
 
 STREAMS = {"plain": "files", "running": "postgres", "bells": "outbox", "latest": "upsert", "windows": "sqlite"}
 LEASE_TERM = 1_000

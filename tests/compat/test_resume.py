@@ -13,7 +13,7 @@ import pytest
 from tests.compat import job as described
 
 import millstream as ms
-from millstream.spark.operator_files import relocate
+from millstream.spark.files.operator_files import relocate
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").exists())

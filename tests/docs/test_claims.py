@@ -9,24 +9,26 @@ import typer
 from tests.docs.pages import PAGES, ROOT, name
 
 import millstream as ms
-from millstream.api import job, running
-from millstream.api.connected import ConnectedStreams
+from millstream.api import job
+from millstream.api.running import job as running
+from millstream.api.streams.connected import ConnectedStreams
 from millstream.checkpoint import failpoint
 from millstream.checkpoint.lease import LeaseRecord, _is_free
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores import local, remote
-from millstream.cli import doctor, mending, nexmark
 from millstream.cli.main import app
+from millstream.cli.projects import nexmark
+from millstream.cli.stored import doctor
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import committer, database, postgres, sqlite
 from millstream.connectors.print.spec import DECLARATION as PRINT
 from millstream.driver import executors
 from millstream.graph.model import MAX_KEY_GROUPS
+from millstream.inspect import mending
+from millstream.jobmaster import attempts, requests
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
-from millstream.runtime import attempts, requests
-from millstream.spark import launcher_jvm
-from millstream.spark.start import private
+from millstream.spark.start import launcher_jvm, private
 
 JOB = inspect.signature(ms.Job).parameters
 MEBI = 1 << 20
@@ -195,10 +197,11 @@ def test_engines_are_named_in_the_runtime_only_where_the_page_says():
     page = (ROOT / "ARCHITECTURE.md").read_text()
     named = sorted(
         str(path.relative_to(ROOT / "src/millstream"))
-        for path in (ROOT / "src/millstream/runtime").rglob("*.py")
+        for room in ("inspect", "jobmaster", "runtime", "state")
+        for path in (ROOT / "src/millstream" / room).rglob("*.py")
         if re.search(r'"(spark|local)"', path.read_text())
     )
-    (claim,) = re.findall(r"Engines are named there only where their files are:[^-]*", page)
+    (claim,) = re.findall(r"Engines are named below them and in `inspect/` only where their files are:[^-]*", page)
     assert named == sorted(re.findall(r"`([\w/]+\.py)`", claim))
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.docs.pages import ROOT
 
 import millstream as ms
-from millstream.api.control import Answer, Request
+from millstream.api.running.control import Answer, Request
 from millstream.checkpoint.head import Head
 from millstream.checkpoint.lease import LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, Segment, SinkRecord, SourceRange
@@ -17,7 +17,7 @@ from millstream.model.connector import BUILT_IN, ConnectorSpec, declaration, is_
 from millstream.model.counts import StepCounts
 from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
 from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget
-from millstream.runtime.epoch import EpochPlan
+from millstream.plan.epoch import EpochPlan
 
 PAGE = (ROOT / "docs/reference/api.md").read_text()
 CLASSES = [

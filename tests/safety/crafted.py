@@ -19,7 +19,7 @@ from tests.safety.must import Broken, must, refused
 from tests.unit.spark.spark_files import write_checked, write_checkpoint, write_recorded
 
 import millstream as ms
-from millstream.api.control import RequestBox
+from millstream.api.running.control import RequestBox
 from millstream.checkpoint.head import HEAD, decode_head
 from millstream.checkpoint.page_file import PageFile, PageReader
 from millstream.checkpoint.savepoint import RECORD
@@ -29,9 +29,9 @@ from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.connectors.files.discovery_log import DiscoveryLog
 from millstream.connectors.files.lists import FileList
-from millstream.runtime.checkpoint_view import open_view
-from millstream.runtime.savepoint.offline import save_stopped
-from millstream.spark.native import copy_spark_checkpoint
+from millstream.inspect.checkpoint import open_view
+from millstream.inspect.savepoint import save_stopped
+from millstream.spark.files.native import copy_spark_checkpoint
 
 OUTSIDE = ("../x", "a/../../x", "/tmp/x", "..", ".", "", "a//b", "a/", "a\0b", "C:/x", "C:x", "..\\x", "a/./b")
 PARTS = (*OUTSIDE, "a/b")

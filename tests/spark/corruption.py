@@ -11,8 +11,8 @@ import millstream as ms
 from millstream.checkpoint import failpoint
 from millstream.checkpoint.failpoint import VARIABLE
 from millstream.errors import ExternalFailure
-from millstream.spark.log_files import read_logs
-from millstream.spark.logs import compare_logs
+from millstream.spark.files.log_files import read_logs
+from millstream.spark.files.logs import compare_logs
 
 NEWEST = 3
 ROWS = [{"user": f"u{i % 7}", "amount": i} for i in range(100)]

@@ -22,9 +22,9 @@ from tests.spark.corruption import (
 )
 
 from millstream.errors import CheckpointRefused
-from millstream.spark.log_files import read_logs
-from millstream.spark.log_repair import repair
-from millstream.spark.logs import compare_logs, refuse_damaged
+from millstream.spark.files.log_files import read_logs
+from millstream.spark.files.log_repair import repair
+from millstream.spark.files.logs import compare_logs, refuse_damaged
 
 pytestmark = pytest.mark.spark
 

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 import millstream as ms
-from millstream.api.control import RunControl
+from millstream.api.running.control import RunControl
 from millstream.connectors.collect.sink import clear, collected
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
-from millstream.spark.compile import compile_levels, ship
+from millstream.spark.query.compile import compile_levels, ship
 
 pytestmark = pytest.mark.spark
 

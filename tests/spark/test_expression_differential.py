@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from millstream.errors import StepFailed
-from millstream.graph.expression import parse_expression
 from millstream.graph.expressions.catalogue import FUNCTIONS
+from millstream.graph.expressions.expression import parse_expression
 from millstream.model.schema import schema_of
 from millstream.model.types import canonical, type_name
 from millstream.runtime.expressions import Projection

@@ -10,7 +10,7 @@ import pytest
 import millstream as ms
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import StepFailed
-from millstream.spark import closing
+from millstream.spark.query import closing
 
 pytestmark = pytest.mark.spark
 ROWS = [{"k": str(n % 5), "n": n} for n in range(40)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import millstream as ms
-from millstream.spark.log_files import read_logs
+from millstream.spark.files.log_files import read_logs
 
 pytestmark = pytest.mark.spark
 

@@ -11,12 +11,12 @@ from examples.nexmark.data import tables
 from examples.nexmark.oracle import Oracle
 from examples.nexmark.queries.catalog import QUERIES
 
-from millstream.api.control import RunControl
+from millstream.api.running.control import RunControl
 from millstream.checkpoint.failpoint import VARIABLE
 from millstream.driver.run import run
 from millstream.errors import ExternalFailure
+from millstream.jobmaster.start import Start
 from millstream.plan.deployment import Deployment
-from millstream.runtime.start import Start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 import pytest
 
-from millstream.spark.slots import slot_labels, spark_hash
+from millstream.spark.query.slots import slot_labels, spark_hash
 
 pytestmark = pytest.mark.spark
 

@@ -7,10 +7,10 @@ import pytest
 import millstream as ms
 from millstream.checkpoint.failpoint import VARIABLE
 from millstream.errors import CheckpointRefused, ExternalFailure
-from millstream.runtime.pages import StepPages
-from millstream.spark.log_files import read_logs, retained_epochs
-from millstream.spark.slots import slot_labels
-from millstream.spark.state_reader import read_pages, read_subtasks
+from millstream.spark.files.log_files import read_logs, retained_epochs
+from millstream.spark.query.slots import slot_labels
+from millstream.spark.query.state_reader import read_pages, read_subtasks
+from millstream.state.pages import StepPages
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from examples.nexmark.rivals.process import ALL
 from examples.nexmark.rivals.setting import MASTER, PARALLELISM, Answer, Setting
 
-from millstream.api.result import EpochSummary
+from millstream.api.running.result import EpochSummary
 from millstream.driver.run import run as run_on_spark
 from millstream.plan.deployment import Deployment
 

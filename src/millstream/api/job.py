@@ -8,12 +8,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millstream.api.connected import ConnectedStreams
-from millstream.api.functions import DeadLetter, OnErrorLike, policy
-from millstream.api.keyed import KeyedStream
-from millstream.api.result import Listener, RunResult
-from millstream.api.running import Engine, RunningJob, engine_for, listening
-from millstream.api.stream import DataStream
+from millstream.api.running.job import Engine, RunningJob, engine_for, listening
+from millstream.api.running.result import Listener, RunResult
+from millstream.api.streams.connected import ConnectedStreams
+from millstream.api.streams.keyed import KeyedStream
+from millstream.api.streams.stream import DataStream
+from millstream.api.values.named import DeadLetter, OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.model import OnStop, Requirements, StreamModel, duplicate_id, duplicate_uid
 from millstream.graph.resolve import resolve

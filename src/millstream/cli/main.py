@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from millstream.cli import nexmark, savepoint, state
-from millstream.cli.doctor import doctor
-from millstream.cli.ending import cancel, drain, suspend
-from millstream.cli.init import init
-from millstream.cli.plan import plan
-from millstream.cli.run import run
-from millstream.cli.validate import validate
+from millstream.cli.jobs.ending import cancel, drain, suspend
+from millstream.cli.jobs.plan import plan
+from millstream.cli.jobs.run import run
+from millstream.cli.jobs.validate import validate
+from millstream.cli.projects import nexmark
+from millstream.cli.projects.init import init
+from millstream.cli.stored import savepoint, state
+from millstream.cli.stored.doctor import doctor
 from millstream.cli.version import version
 
 app = typer.Typer(

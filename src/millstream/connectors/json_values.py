@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.contract.connectors import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Schema
 from millstream.model.types import type_name
-from millstream.runtime.codecs import rows_to_batch
-from millstream.runtime.connector import BadRecord
+from millstream.records.codecs import rows_to_batch
 
 Decoder = Callable[[Any], Any]
 

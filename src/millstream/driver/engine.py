@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.api.result import RunResult
+from millstream.api.running.result import RunResult
 from millstream.plan.deployment import DeploymentPlan
 from millstream.spark.start.launch import start_early
 

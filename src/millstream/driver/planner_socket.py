@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from millstream.errors import MillstreamError
-from millstream.runtime.epoch import plan_from_json
-from millstream.runtime.run import Run
+from millstream.jobmaster.run import Run
+from millstream.plan.epoch import plan_from_json
 
 
 class PlannerSocket:

@@ -11,8 +11,8 @@ from millstream.api.job import Job
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import memory
-from millstream.spark.session import open_session
-from millstream.spark.state_reader import StatePages, read_subtasks
+from millstream.spark.query.state_reader import StatePages, read_subtasks
+from millstream.spark.start.session import open_session
 
 
 def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, StatePages]]:

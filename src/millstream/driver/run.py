@@ -11,25 +11,25 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from millstream.api.control import RunControl
-from millstream.api.result import Listener, RunResult
+from millstream.api.running.control import RunControl
+from millstream.api.running.result import Listener, RunResult
 from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.watch import watch
 from millstream.errors import MillstreamError
+from millstream.jobmaster.attempts import run_tolerant
+from millstream.jobmaster.planner.planner import Clock
+from millstream.jobmaster.run import Run
+from millstream.jobmaster.start import Start
+from millstream.jobmaster.stopping import NoSignals, StopSignals, stop_signals
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.attempts import run_tolerant
-from millstream.runtime.planner import Clock
-from millstream.runtime.run import Run
-from millstream.runtime.start import Start
-from millstream.runtime.stopping import NoSignals, StopSignals, stop_signals
-from millstream.spark.closing import close_in_workers
-from millstream.spark.compile import ship, start_query
-from millstream.spark.epoch import EpochLoop
-from millstream.spark.errors import translated
-from millstream.spark.session import open_session
-from millstream.spark.shipping import has_closing
+from millstream.spark.query.closing import close_in_workers
+from millstream.spark.query.compile import ship, start_query
+from millstream.spark.query.epoch import EpochLoop
+from millstream.spark.query.errors import translated
+from millstream.spark.query.shipping import has_closing
+from millstream.spark.start.session import open_session
 from millstream.tracebacks import is_debugging
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from pathlib import Path
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.errors import ExternalFailure
-from millstream.runtime.run import Run
-from millstream.spark.logs import refuse_damaged
-from millstream.spark.native import copy_spark_checkpoint
+from millstream.jobmaster.run import Run
+from millstream.spark.files.logs import refuse_damaged
+from millstream.spark.files.native import copy_spark_checkpoint
 
 _FOLDER = "native/spark"
 _COMMIT_SECONDS = 30.0

@@ -15,10 +15,10 @@ from pyspark.java_gateway import launch_gateway
 import millstream as ms
 from millstream.driver.run import run
 from millstream.plan.deployment import Deployment
-from millstream.spark.local_files import compiled_classes
 from millstream.spark.start import caches, launch
 from millstream.spark.start.command import settings_of, spark_jars
 from millstream.spark.start.jvm import Jvm
+from millstream.spark.start.local_files import compiled_classes
 
 
 def train(entry: Path, confs: dict[str, str]) -> None:

@@ -11,8 +11,8 @@ from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import copy_committed
 from millstream.errors import ExternalFailure
-from millstream.runtime.run import Run
-from millstream.spark.epoch import EpochLoop
+from millstream.jobmaster.run import Run
+from millstream.spark.query.epoch import EpochLoop
 
 _SETTLE_SECONDS = 10.0
 

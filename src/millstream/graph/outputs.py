@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
-from millstream.graph.aggregate import Aggregate, result_type, where_name
-from millstream.graph.enrich import AsyncMap, Lookup, looked_up_schema
-from millstream.graph.expression import Expression, parse_expression, parse_predicate
-from millstream.graph.join import (
+from millstream.graph.expressions.expression import Expression, parse_expression, parse_predicate
+from millstream.graph.operations.aggregate import Aggregate, result_type, where_name
+from millstream.graph.operations.enrich import AsyncMap, Lookup, looked_up_schema
+from millstream.graph.operations.join import (
     LATE_RIGHT,
     WINDOW_FIELDS,
     Join,
@@ -18,10 +18,11 @@ from millstream.graph.join import (
     joined_schema,
     needs_event_time,
 )
-from millstream.graph.match_expression import measures_of
-from millstream.graph.match_source import check_conditions
-from millstream.graph.rank import Deduplicate, TopN, WindowRank, instant_order, ranked_schema
-from millstream.graph.rules import Patterns, check_updates, rule_matches
+from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank, instant_order, ranked_schema
+from millstream.graph.operations.watermark import EventTime
+from millstream.graph.patterns.match_expression import measures_of
+from millstream.graph.patterns.match_source import check_conditions
+from millstream.graph.patterns.rules import Patterns, check_updates, rule_matches
 from millstream.graph.step import (
     DEAD,
     LATE,
@@ -43,7 +44,6 @@ from millstream.graph.step import (
     Window,
     WithColumns,
 )
-from millstream.graph.watermark import EventTime
 from millstream.model.schema import Field, Schema, schema_of
 
 DEAD_SCHEMA = schema_of("step string, error string, record string, at timestamp")

@@ -7,13 +7,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from millstream.graph.aggregate import Aggregate
-from millstream.graph.enrich import AsyncMap, Lookup
 from millstream.graph.function import FunctionRef
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex
-from millstream.graph.join import Join, JoinOperation, TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate, TopN, WindowRank
-from millstream.graph.rules import Patterns
+from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.enrich import AsyncMap, Lookup
+from millstream.graph.operations.join import Join, JoinOperation, TemporalJoin, WindowJoin
+from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
+from millstream.graph.operations.watermark import EventTime
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import (
     KEYED,
@@ -37,8 +38,7 @@ from millstream.graph.step import (
     partition_text,
 )
 from millstream.graph.stream_graph import StreamGraph, StreamNode
-from millstream.graph.watermark import EventTime
-from millstream.graph.window import duration_text
+from millstream.graph.windows.window import duration_text
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId
 

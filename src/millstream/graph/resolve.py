@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
-from millstream.graph.join import (
+from millstream.graph.model import StreamModel
+from millstream.graph.operations.join import (
     needs_event_time,
 )
-from millstream.graph.model import StreamModel
+from millstream.graph.operations.rank import WindowRank
+from millstream.graph.operations.watermark import EventTime
 from millstream.graph.outputs import column_of, outputs_of
-from millstream.graph.rank import WindowRank
-from millstream.graph.rules import Patterns
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.step import (
     TWO_INPUTS,
     CoProcess,
@@ -23,7 +24,6 @@ from millstream.graph.step import (
     Window,
 )
 from millstream.graph.stream_graph import StreamGraph, StreamNode
-from millstream.graph.watermark import EventTime
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from millstream.errors import InvalidPlan, InvalidStep
-from millstream.graph.aggregate import Aggregate
-from millstream.graph.enrich import LookupTable
-from millstream.graph.evictor import evictor_from_json
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.model import Requirements, StreamModel
-from millstream.graph.pattern import PatternSpec, pattern_to_json
-from millstream.graph.pattern_json import pattern_from_json
+from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.enrich import LookupTable
+from millstream.graph.operations.watermark import WatermarkSpec
+from millstream.graph.patterns.json_form import pattern_from_json
+from millstream.graph.patterns.pattern import PatternSpec, pattern_to_json
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, Operation, Process, Sink, Source, Step, StepInput, step_uid
-from millstream.graph.trigger import TriggerSpec, trigger_from_json, trigger_to_json
-from millstream.graph.watermark import WatermarkSpec
-from millstream.graph.window import WindowSpec
+from millstream.graph.windows.evictor import evictor_from_json
+from millstream.graph.windows.trigger import TriggerSpec, trigger_from_json, trigger_to_json
+from millstream.graph.windows.window import WindowSpec
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name, step_id

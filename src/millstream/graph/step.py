@@ -6,19 +6,19 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from millstream.errors import InvalidStep
-from millstream.graph.aggregate import Aggregate
-from millstream.graph.enrich import AsyncMap, Lookup
-from millstream.graph.evictor import EvictorSpec
 from millstream.graph.function import FunctionRef
-from millstream.graph.join import JOINS, JoinOperation
-from millstream.graph.pattern import PatternSpec
-from millstream.graph.rank import RANKS, Deduplicate, TopN, WindowRank
-from millstream.graph.rules import Patterns
+from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.enrich import AsyncMap, Lookup
+from millstream.graph.operations.join import JOINS, JoinOperation
+from millstream.graph.operations.rank import RANKS, Deduplicate, TopN, WindowRank
+from millstream.graph.operations.watermark import EventTime
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.state import StateDescriptor
-from millstream.graph.trigger import TriggerSpec
-from millstream.graph.watermark import EventTime
-from millstream.graph.window import WindowSpec
-from millstream.graph.window_checks import Accumulation, check_window
+from millstream.graph.windows.checks import Accumulation, check_window
+from millstream.graph.windows.evictor import EvictorSpec
+from millstream.graph.windows.trigger import TriggerSpec
+from millstream.graph.windows.window import WindowSpec
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId, step_id
 from millstream.model.schema import Schema

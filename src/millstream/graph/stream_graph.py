@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from millstream.graph.enrich import AsyncMap, Lookup
-from millstream.graph.expression import Expression
-from millstream.graph.join import (
+from millstream.graph.expressions.expression import Expression
+from millstream.graph.model import Requirements
+from millstream.graph.operations.enrich import AsyncMap, Lookup
+from millstream.graph.operations.join import (
     JOINS,
 )
-from millstream.graph.model import Requirements
-from millstream.graph.rank import RANKS
-from millstream.graph.rules import Patterns
+from millstream.graph.operations.rank import RANKS
+from millstream.graph.operations.watermark import EventTime
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.step import (
     MAIN,
     CoProcess,
@@ -31,7 +32,6 @@ from millstream.graph.step import (
     Window,
     WithColumns,
 )
-from millstream.graph.watermark import EventTime
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 

@@ -8,7 +8,7 @@ from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.savepoint_files import copy_back, copy_file
 from millstream.errors import InvalidStep
-from millstream.runtime.run import Run
+from millstream.jobmaster.run import Run
 
 _FOLDER = "native/local"
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from millstream.api.control import RunControl
-from millstream.api.result import Listener, RunResult
+from millstream.api.running.control import RunControl
+from millstream.api.running.result import Listener, RunResult
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import Segment
+from millstream.jobmaster.attempts import run_tolerant
+from millstream.jobmaster.planner.planner import Clock
+from millstream.jobmaster.run import Run
+from millstream.jobmaster.start import Start
+from millstream.jobmaster.stopping import stop_signals
 from millstream.local.native import LocalSide, copy_state
 from millstream.local.state_files import State, StateFiles
 from millstream.plan.deployment import DeploymentPlan
-from millstream.runtime.attempts import run_tolerant
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.exchange import DRIVER, Cell
-from millstream.runtime.planner import Clock
+from millstream.plan.epoch import EpochPlan
+from millstream.runtime.exchange.cells import DRIVER, Cell
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.run import Run
-from millstream.runtime.start import Start
-from millstream.runtime.stopping import stop_signals
 from millstream.runtime.task import run_source_task, run_subtask
 
 _IDLE_SECONDS = 0.05

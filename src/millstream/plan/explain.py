@@ -9,7 +9,7 @@ from millstream.errors import InvalidPlan
 from millstream.graph.model import Requirements
 from millstream.graph.render import Group, chain_group, flowchart, job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
-from millstream.graph.window import duration_text
+from millstream.graph.windows.window import duration_text
 from millstream.plan.compile import Layers
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PartitionedPlan, PlannedEdge

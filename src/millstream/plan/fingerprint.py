@@ -13,9 +13,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.graph.aggregate import Aggregate
-from millstream.graph.rank import WindowRank
-from millstream.graph.rules import Patterns
+from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.rank import WindowRank
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Sink, Source, Window
 from millstream.graph.stream_graph import StreamGraph, StreamNode

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.errors import StepFailed
-from millstream.graph.expression import BATCH, Expression
+from millstream.graph.expressions.expression import BATCH, Expression
 from millstream.graph.expressions.term import duckdb_type
 
 _CONFIG = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from millstream.api.user_metrics import UserMetrics
+from millstream.api.functions.user_metrics import UserMetrics
 from millstream.checkpoint.page_file import PageFile
 from millstream.model.counts import Counts
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.pages import NEVER
+from millstream.plan.epoch import EpochPlan
+from millstream.state.pages import NEVER
 
 
 class TaskReport(msgspec.Struct, kw_only=True):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from millstream.contract.connectors import SinkWriter, load
 from millstream.graph.job_graph import Vertex
-from millstream.graph.join import JOINS
+from millstream.graph.operations.join import JOINS
 from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PlannedEdge
-from millstream.runtime.canonical import float_columns
-from millstream.runtime.chain import Stage, build_stages
-from millstream.runtime.connector import SinkWriter, load
-from millstream.runtime.keyed import KeyedOperator
-from millstream.runtime.life import LivingFunctions
-from millstream.runtime.operators import keyed_operator, stores_of
-from millstream.runtime.savepoint.evolve import SlotCode, Slots
-from millstream.runtime.state_layout import layouts_of
+from millstream.records.canonical_keys import float_columns
+from millstream.runtime.chain.stages import Stage, build_stages
+from millstream.runtime.functions.life import LivingFunctions
+from millstream.runtime.operators.contract import KeyedOperator
+from millstream.runtime.operators.kinds import keyed_operator, stores_of
+from millstream.runtime.operators.layouts import layouts_of
+from millstream.state.transfer.evolve import SlotCode, Slots
 
 
 class LevelProgram:

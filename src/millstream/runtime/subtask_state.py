@@ -7,12 +7,12 @@ from pathlib import Path
 
 from millstream.checkpoint.page_file import PageFile
 from millstream.checkpoint.savepoint import RECORD, Savepoint, read_savepoint
-from millstream.runtime.epoch import EpochPlan
+from millstream.plan.epoch import EpochPlan
 from millstream.runtime.messages import RunIdentity
-from millstream.runtime.pages import PageStore
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.savepoint.export import export_pages
-from millstream.runtime.savepoint.load import load_level, owned_groups
+from millstream.state.pages import PageStore
+from millstream.state.transfer.export import export_pages
+from millstream.state.transfer.load import load_level, owned_groups
 
 
 def restore_state(program: LevelProgram, plan: EpochPlan, run: RunIdentity, subtask: int, store: PageStore) -> None:

@@ -14,20 +14,19 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from millstream.contract.connectors import BadRecord, SinkTask, SinkWriter, open_reader
 from millstream.graph.job_graph import Vertex
 from millstream.graph.step import DEAD, LATE, MAIN, TWO_INPUTS, Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import source_declaration
 from millstream.model.counts import StepCounts
 from millstream.model.ids import Epoch
+from millstream.plan.epoch import EpochPlan, times_for
 from millstream.plan.partitioned import PlannedEdge
-from millstream.runtime.batch import Batch
-from millstream.runtime.chain import Hands, run_stages
+from millstream.records.batch import Batch
+from millstream.runtime.chain.stages import Hands, run_stages
 from millstream.runtime.closing import OpenedParts
-from millstream.runtime.combine import CombiningSender
-from millstream.runtime.connector import BadRecord, SinkTask, SinkWriter, open_reader
-from millstream.runtime.epoch import EpochPlan, times_for
-from millstream.runtime.exchange import (
+from millstream.runtime.exchange.cells import (
     AFTER,
     BEFORE,
     DRIVER,
@@ -44,15 +43,16 @@ from millstream.runtime.exchange import (
     round_robin,
     same_subtask,
 )
-from millstream.runtime.kept_pages import KeptPages
-from millstream.runtime.keyed import Turn
+from millstream.runtime.exchange.combining import CombiningSender
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
-from millstream.runtime.operators import accumulators_of, combines, ranks, window_binner
-from millstream.runtime.pages import PageStore
+from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.kinds import accumulators_of, combines, ranks, window_binner
+from millstream.runtime.operators.rank.order import Ranking, RankingSender
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.ranking import Ranking, RankingSender
 from millstream.runtime.subtask_state import export_state, restore_state
 from millstream.runtime.vertex_clock import VertexClock
+from millstream.state.kept_pages import KeptPages
+from millstream.state.pages import PageStore
 
 
 class _TaskHands(Hands):
@@ -358,6 +358,7 @@ def run_subtask(
     if program.deployment.state_backend != "memory":
         yield from task.run(cells, store)
         return
-    kept = KeptPages(store, told.run, level, subtask, limit=program.deployment.memory.cache_bytes)
+    limit = program.deployment.memory.cache_bytes
+    kept = KeptPages(store, level, subtask, lineage=told.run.lineage, token=told.run.token, limit=limit)
     yield from task.run(cells, kept)
     kept.close()

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from millstream.api.functions.user_metrics import UserMetrics
 from millstream.api.job import Job
-from millstream.api.result import EpochSummary, RunResult
-from millstream.api.user_metrics import UserMetrics
+from millstream.api.running.result import EpochSummary, RunResult
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import MARK, memory

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.plan import portable_jobs
 
 import millstream as ms
-from millstream.api.declarative import load_job
-from millstream.api.item import Item, aggregates
+from millstream.api.jobfile.item import Item, aggregates
+from millstream.api.jobfile.load import load_job
 from millstream.connectors.collect.sink import collected
 from millstream.errors import InvalidExpression, InvalidPlan, InvalidSchema, InvalidStep
 

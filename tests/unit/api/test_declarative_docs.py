@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 
 PAGE = Path(__file__).parents[3] / "docs/reference/declarative.md"
 

@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidExpression, InvalidStep
 
 MODULE = "tests.unit.api.two_input_functions"

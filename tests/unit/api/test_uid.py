@@ -5,7 +5,7 @@ import json
 import pytest
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidStep
 
 SCHEMA = "k string, v long, at long"

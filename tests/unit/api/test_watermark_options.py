@@ -6,10 +6,10 @@ import pytest
 from tests.unit.plan.portable_jobs import rows
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidExpression, InvalidStep
-from millstream.graph.watermark import EventTime, WatermarkSpec
-from millstream.runtime.compatibility import compare, shape_of
+from millstream.graph.operations.watermark import EventTime, WatermarkSpec
+from millstream.jobmaster.compatibility import compare, shape_of
 
 
 class Lagging(ms.WatermarkGenerator):

@@ -9,11 +9,11 @@ import pytest
 from tests.unit.plan.window_jobs import EARLY, WRITTEN, every_window
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidStep
 from millstream.plan.explain import explain
 from millstream.plan.serialize import from_json, to_json
-from millstream.runtime.triggered.operator import triggered_slots
+from millstream.runtime.operators.window.triggered.operator import triggered_slots
 
 SCHEMA = "user string, amount long, at long, note string"
 FIRE = ms.TriggerResult.FIRE
@@ -193,7 +193,7 @@ def test_states_keep_their_order_when_code_is_sent_to_workers():
 ON_A_WORKER = """
 import json, sys
 import cloudpickle
-from millstream.runtime.triggered.operator import triggered_slots
+from millstream.runtime.operators.window.triggered.operator import triggered_slots
 node = cloudpickle.loads(sys.stdin.buffer.read())
 operation = node.operation
 kept = [operation.trigger.states, operation.window_states, operation.key_states]

@@ -18,9 +18,9 @@ from millstream.checkpoint.head import HEAD, Head, HeadKeeper, Origin, decode_he
 from millstream.checkpoint.manifest import decode_manifest, epoch_of
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.errors import ExternalFailure, Fenced
+from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
 from millstream.model.ids import Epoch
 from millstream.plan.fingerprint import Fingerprint
-from millstream.runtime.participants import SinkParticipant, SourceParticipant
 
 FINGERPRINT = Fingerprint(whole="w", steps={"in": "1", "sum": "2"})
 

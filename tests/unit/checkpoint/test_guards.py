@@ -27,7 +27,7 @@ from millstream.connectors.files import sink as files_sink
 from millstream.connectors.jdbc import committer as jdbc_committer
 from millstream.connectors.jdbc.committer import JdbcCommitter
 from millstream.errors import CheckpointRefused, Fenced
-from millstream.runtime.participants import SinkParticipant
+from millstream.jobmaster.participants import SinkParticipant
 
 
 def first_wrong(tmp_path, stories):

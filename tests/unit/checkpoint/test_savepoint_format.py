@@ -18,9 +18,9 @@ from millstream.checkpoint.savepoint import (
     safe_name,
     state_path,
 )
-from millstream.checkpoint.savepoint_diff import diff_savepoints
 from millstream.checkpoint.savepoint_files import copy_back, copy_folder, damages, verify_savepoint
 from millstream.errors import CheckpointRefused, ExternalFailure
+from millstream.inspect.savepoint_diff import diff_savepoints
 
 NEVER = 2**63 - 1
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import millstream as ms
-from millstream.api.running import RunningJob, engine_for
+from millstream.api.running.job import RunningJob, engine_for
 from millstream.cli.main import app
 from millstream.plan.deployment import Deployment
 

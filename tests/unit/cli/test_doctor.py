@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from millstream.cli import doctor
-from millstream.cli.doctor import java_major, requirements, satisfies
+from millstream.cli.stored import doctor
+from millstream.cli.stored.doctor import java_major, requirements, satisfies
 
 
 def fake_java(folder, version):

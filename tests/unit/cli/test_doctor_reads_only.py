@@ -13,7 +13,7 @@ from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.checkpoint.stores.read_only import ReadOnlyStore
 from millstream.errors import CheckpointRefused
-from millstream.runtime.checkpoint_view import open_view
+from millstream.inspect.checkpoint import open_view
 
 WHAT = ("head", "lease", "manifest", "older manifest", "state", "source")
 HOW = ("missing", "empty", "cut", "changed")

@@ -61,7 +61,7 @@ def test_nothing_runs(cli, ticks, tmp_path, command):
 
 def test_a_request_that_is_not_answered_is_taken_back(cli, ticks, tmp_path, monkeypatch):
     running = ticks()
-    monkeypatch.setattr("millstream.runtime.requests.RequestBox.taken", lambda box: [])
+    monkeypatch.setattr("millstream.jobmaster.requests.RequestBox.taken", lambda box: [])
     result = cli("cancel", tmp_path / "checkpoint", "--timeout", "300ms")
     assert (result.exit_code, "CLI-008" in result.stderr) == (4, True)
     assert list((tmp_path / "checkpoint" / "millstream" / "requests").glob("*.json")) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.cli import init as command
+from millstream.cli.projects import init as command
 
 MAIN = [sys.executable, "-m", "millstream.cli.main"]
 

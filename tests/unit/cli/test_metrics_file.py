@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.runtime.metrics import MetricsFile
+from millstream.jobmaster.metrics.file import MetricsFile
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "run-and-resume.md"
 ROWS = """

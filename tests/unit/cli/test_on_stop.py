@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.plan.deployment import Deployment
 from millstream.plan.serialize import from_json, to_json

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from millstream.api.result import EpochSummary, PartitionWatermark
-from millstream.cli.progress import epoch_line
+from millstream.api.running.result import EpochSummary, PartitionWatermark
+from millstream.cli.jobs.progress import epoch_line
 from millstream.connectors.collect.sink import collected
 from millstream.model.counts import StepCounts
 from millstream.model.time import MIN_TIME

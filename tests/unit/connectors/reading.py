@@ -4,10 +4,10 @@ import json
 
 from millstream.connectors.files.source import FilesEnumerator, FilesReader
 from millstream.connectors.files.spec import DECLARATION, files
+from millstream.contract.connectors import BadRecord, SourceContext
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.connector import BadRecord, SourceContext
+from millstream.records.codecs import batch_to_rows
 
 SCHEMA = schema_of("n long, name string")
 

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.errors import InvalidSchema
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import (
+from millstream.records.codecs import (
     batch_to_ipc,
     batch_to_rows,
     batch_to_text,

@@ -5,11 +5,11 @@ import pytest
 
 from millstream.connectors.collect.sink import CollectCommitter, CollectWriter, clear, collected, collected_table
 from millstream.connectors.collect.spec import DECLARATION, collect
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import rows_to_batch
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.records.codecs import rows_to_batch
 
 SCHEMA = schema_of("n long, f double")
 

@@ -7,10 +7,10 @@ import pytest
 
 from millstream.connectors.datagen.source import DatagenEnumerator, DatagenReader
 from millstream.connectors.datagen.spec import DECLARATION, datagen
+from millstream.contract.connectors import SourceContext
 from millstream.errors import InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
-from millstream.runtime.connector import SourceContext
 
 FIELDS = {
     "id": {"kind": "sequence", "start": 5, "step": 2},

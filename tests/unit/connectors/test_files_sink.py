@@ -12,11 +12,11 @@ from millstream.connectors.files.lists import tag_of
 from millstream.connectors.files.reader import published_files, read_files
 from millstream.connectors.files.sink import FilesCommitter, FilesWriter
 from millstream.connectors.files.spec import DECLARATION, files
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, ExternalFailure, InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import batch_to_rows, rows_to_batch
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.records.codecs import batch_to_rows, rows_to_batch
 
 
 def rows(*numbers):

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.connectors.reading import everything, opened
 
 from millstream.connectors.files import discovery, text
+from millstream.contract.connectors import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import schema_of
-from millstream.runtime.connector import BadRecord
 
 WIDE = schema_of("n long, t timestamp, l timestamp_ntz, d date, m decimal(20,10), f double, b boolean, s string")
 ROW = {

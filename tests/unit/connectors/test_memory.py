@@ -7,12 +7,12 @@ import pytest
 
 from millstream.connectors.memory.source import MemoryEnumerator, MemoryReader
 from millstream.connectors.memory.spec import DECLARATION, memory
+from millstream.contract.connectors import BadRecord, SourceContext
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
 from millstream.model.time import MIN_TIME
-from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.connector import BadRecord, SourceContext
+from millstream.records.codecs import batch_to_rows
 
 SCHEMA = schema_of("user string not null, n long")
 ids = itertools.count()

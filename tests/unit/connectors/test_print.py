@@ -4,11 +4,11 @@ import pytest
 
 from millstream.connectors.print.sink import PrintCommitter, PrintWriter
 from millstream.connectors.print.spec import DECLARATION, print_rows
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.model.connector import checked_options
 from millstream.model.guarantee import SinkCapability
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import batch_to_text, rows_to_batch
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.records.codecs import batch_to_text, rows_to_batch
 
 SCHEMA = schema_of("name string, n long")
 

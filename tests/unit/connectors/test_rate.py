@@ -5,10 +5,10 @@ import pytest
 
 from millstream.connectors.rate.source import RateEnumerator, RateReader
 from millstream.connectors.rate.spec import DECLARATION, rate
+from millstream.contract.connectors import SourceContext
 from millstream.errors import InvalidStep
 from millstream.model.connector import checked_options
-from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.connector import SourceContext
+from millstream.records.codecs import batch_to_rows
 
 SCHEMA = DECLARATION.source.schema({})
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import InvalidExpression
-from millstream.graph.expression import parse_expression, parse_predicate
 from millstream.graph.expressions.catalogue import FUNCTIONS, GROUPS
+from millstream.graph.expressions.expression import parse_expression, parse_predicate
 from millstream.model.schema import schema_of
 from millstream.model.types import parse_type
 

@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.api.control import RunControl
+from millstream.api.running.control import RunControl
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
 from millstream.local.run import run

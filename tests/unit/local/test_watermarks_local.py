@@ -8,7 +8,7 @@ import millstream as ms
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.connectors.collect.sink import collected
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.epoch import combined_name
+from millstream.plan.epoch import combined_name
 
 
 @pytest.fixture(autouse=True)

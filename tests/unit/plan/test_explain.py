@@ -10,7 +10,7 @@ import millstream as ms
 from millstream.errors import InvalidPlan
 from millstream.plan.deployment import Deployment
 from millstream.plan.explain import LAYERS, explain, key_group_ranges, mermaid
-from millstream.runtime.keygroups import owner
+from millstream.records.key_groups import owner
 
 LABEL = r'"(?:[^"<&`#]|<br/>|#\w+;)*"'
 LINES = (

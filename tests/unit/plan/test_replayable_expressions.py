@@ -3,8 +3,8 @@
 import pytest
 
 from millstream.errors import InvalidExpression
-from millstream.graph.expression import parse_expression
 from millstream.graph.expressions.catalogue import FUNCTIONS, NOT_DETERMINISTIC
+from millstream.graph.expressions.expression import parse_expression
 from millstream.model.schema import schema_of
 
 SCHEMA = schema_of("a long")

@@ -11,9 +11,9 @@ from millstream.connectors.memory.spec import to_json
 from millstream.model.counts import total
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment, MemoryBudget
-from millstream.runtime.codecs import batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.exchange import DRIVER
+from millstream.plan.epoch import EpochPlan
+from millstream.records.codecs import batch_to_rows, batch_to_text, table_from_text
+from millstream.runtime.exchange.cells import DRIVER
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask

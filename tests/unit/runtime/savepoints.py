@@ -7,13 +7,13 @@ import pyarrow as pa
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.local.run import LocalPages
 from millstream.model.schema import schema_of
-from millstream.runtime.columns import ColumnPages
-from millstream.runtime.entries import Entries, pages_of
-from millstream.runtime.keygroups import key_group, owner, stable_hash
-from millstream.runtime.pages import StepPages
-from millstream.runtime.savepoint.export import export_pages
-from millstream.runtime.savepoint.load import load_level, owned_groups
-from millstream.runtime.state_layout import SlotLayout, StateLayout, columns_text
+from millstream.records.key_groups import key_group, owner, stable_hash
+from millstream.state.columns import ColumnPages
+from millstream.state.entries import Entries, pages_of
+from millstream.state.layout import SlotLayout, StateLayout, columns_text
+from millstream.state.pages import StepPages
+from millstream.state.transfer.export import export_pages
+from millstream.state.transfer.load import load_level, owned_groups
 
 COLUMNS = pa.schema([("k", pa.int64()), ("bin", pa.int64()), ("n", pa.int64())])
 

@@ -12,9 +12,9 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.errors import StepFailed
-from millstream.graph.aggregate import AGGREGATES
+from millstream.graph.operations.aggregate import AGGREGATES
 from millstream.model.schema import schema_of
-from millstream.runtime.pages import NEVER
+from millstream.state.pages import NEVER
 
 D = Decimal
 VALUES = {

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.graph.watermark import EventTime, WatermarkSpec
-from millstream.runtime.alignment import paused, source_of
-from millstream.runtime.planner_state import PlannerState, Seen
-from millstream.runtime.watermarks import Sight, TimeStep
+from millstream.graph.operations.watermark import EventTime, WatermarkSpec
+from millstream.jobmaster.planner.alignment import paused, source_of
+from millstream.jobmaster.planner.learned import PlannerState, Seen
+from millstream.jobmaster.planner.watermarks import Sight, TimeStep
 
 NOW = 1000
 

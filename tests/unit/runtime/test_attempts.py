@@ -2,11 +2,11 @@
 
 import pytest
 
-from millstream.api.control import RunControl
-from millstream.api.result import RunResult
+from millstream.api.running.control import RunControl
+from millstream.api.running.result import RunResult
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, StepFailed
-from millstream.runtime import attempts as attempts_module
-from millstream.runtime.attempts import run_tolerant
+from millstream.jobmaster import attempts as attempts_module
+from millstream.jobmaster.attempts import run_tolerant
 
 
 class Script:

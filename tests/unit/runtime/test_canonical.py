@@ -9,8 +9,8 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
-from millstream.runtime.canonical import are_canonical, canonical, canonical_value, with_canonical
-from millstream.runtime.keygroups import stable_hash
+from millstream.records.canonical_keys import are_canonical, canonical, canonical_value, with_canonical
+from millstream.records.key_groups import stable_hash
 from millstream.runtime.program import LevelProgram
 
 DOUBLES = pa.array(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from test_window_operators import RUN, SCHEMA, at, rows_
 
 import millstream as ms
-from millstream.runtime.clock_windows import ClockWindowOperator
-from millstream.runtime.pages import NEVER
+from millstream.runtime.operators.window.clock_bins import ClockWindowOperator
+from millstream.state.pages import NEVER
 
 AGGREGATES = {"n": ms.count(), "total": ms.sum("v"), "kinds": ms.count_distinct("v"), "last": ms.last("v")}
 SHAPES = st.sampled_from([(10, 10, 0), (10, 10, 3), (10, 5, 2), (9, 3, -1), (12, 1, 0)])

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 from test_pages import CountingStore
 
-from millstream.runtime.columns import ColumnPages
-from millstream.runtime.pages import Due, StepPages
+from millstream.state.columns import ColumnPages
+from millstream.state.pages import Due, StepPages
 
 SCHEMA = pa.schema([("k", pa.int64()), ("at", pa.int64()), ("n", pa.int64())])
 

@@ -8,9 +8,9 @@ import pytest
 
 import millstream as ms
 from millstream.graph.stored_type import stored_schema
-from millstream.runtime.compatibility import JobShape, compare, obstacles_in_place, shape_of
-from millstream.runtime.layout_changes import layout_changes
-from millstream.runtime.type_changes import type_changes
+from millstream.jobmaster.compatibility import JobShape, compare, obstacles_in_place, shape_of
+from millstream.state.compat.layout_changes import layout_changes
+from millstream.state.compat.type_changes import type_changes
 
 SCHEMA = "k string, v long, at long"
 Optional, NotRequired = typing.Optional, typing.NotRequired

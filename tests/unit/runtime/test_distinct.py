@@ -12,7 +12,7 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.errors import InvalidStep
-from millstream.runtime.distinct import distinct_values, group_numbers, merged_values
+from millstream.runtime.operators.aggregate.distinct import distinct_values, group_numbers, merged_values
 
 VALUES = {
     "boolean": (pa.bool_(), [True, False, None]),

@@ -8,8 +8,8 @@ from test_pages import CountingStore
 
 from millstream.errors import StepFailed
 from millstream.model.schema import schema_of
-from millstream.runtime.entries import Entries, pages_of
-from millstream.runtime.pages import NEVER, Due, PageId, StepPages
+from millstream.state.entries import Entries, pages_of
+from millstream.state.pages import NEVER, Due, PageId, StepPages
 
 
 class Epochs:

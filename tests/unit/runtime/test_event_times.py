@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.connectors.collect.sink import collected
 from millstream.errors import InvalidSchema, InvalidStep, MillstreamError
 from millstream.model.time import (
@@ -18,7 +18,7 @@ from millstream.model.time import (
     instant_text,
     to_datetime,
 )
-from millstream.runtime.codecs import batch_to_rows, rows_to_batch, shown_rows
+from millstream.records.codecs import batch_to_rows, rows_to_batch, shown_rows
 from millstream.testing import ADVANCE_CLOCK, WATERMARK, run_job
 
 NOW = 1_700_000_000_000

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millstream.runtime.batch import Batch, event_times, from_table
-from millstream.runtime.exchange import (
+from millstream.records.batch import Batch, event_times, from_table
+from millstream.records.key_groups import key_group, owner, stable_hash
+from millstream.runtime.exchange.cells import (
     AFTER,
     BEFORE,
     InputGate,
@@ -17,7 +18,6 @@ from millstream.runtime.exchange import (
     same_subtask,
     split_by,
 )
-from millstream.runtime.keygroups import key_group, owner, stable_hash
 
 
 def batch(values, times=None):

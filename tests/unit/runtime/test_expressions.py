@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from millstream.errors import StepFailed
-from millstream.graph.expression import parse_expression, parse_predicate
+from millstream.graph.expressions.expression import parse_expression, parse_predicate
 from millstream.model.schema import schema_of
 from millstream.runtime.expressions import MAX_BOUND, Predicate, Projection
 

@@ -4,8 +4,8 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
-from millstream.runtime.joins import streams, temporal
-from millstream.runtime.pages import NEVER
+from millstream.runtime.operators.join import streams, temporal
+from millstream.state.pages import NEVER
 
 SCHEMA = "side string, k string, n long, at long"
 

@@ -8,9 +8,9 @@ from test_pages import CountingStore
 
 import millstream as ms
 from millstream.plan.deployment import Deployment, MemoryBudget
-from millstream.runtime import kept_pages
-from millstream.runtime.kept_pages import JOURNAL, KeptPages
 from millstream.runtime.messages import RunIdentity
+from millstream.state import kept_pages
+from millstream.state.kept_pages import JOURNAL, KeptPages
 from millstream.testing import ABORT, run_job
 
 RUN = RunIdentity(lineage="l", token=1)
@@ -23,7 +23,7 @@ def worker(monkeypatch):
 
 
 def opened(store, *, run=RUN, subtask=0, limit=1 << 20):
-    return KeptPages(store, run, 1, subtask, limit=limit)
+    return KeptPages(store, 1, subtask, lineage=run.lineage, token=run.token, limit=limit)
 
 
 def epoch(store, *, run=RUN, subtask=0, limit=1 << 20, **writes):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millstream.errors import InvalidSchema
 from millstream.plan.explain import key_group_ranges
-from millstream.runtime.keygroups import key_group, owner, page_of, stable_hash
+from millstream.records.key_groups import key_group, owner, page_of, stable_hash
 
 UTC = pa.timestamp("us", tz="UTC")
 COLUMNS = {

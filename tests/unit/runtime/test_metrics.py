@@ -1,9 +1,9 @@
 """Figures for Prometheus: every sample has help and type, unknown values are left out, labels are escaped."""
 
-from millstream.api.result import EpochSummary, PartitionWatermark, RunResult
-from millstream.api.user_metrics import StepMetrics, empty_spread
+from millstream.api.functions.user_metrics import StepMetrics, empty_spread
+from millstream.api.running.result import EpochSummary, PartitionWatermark, RunResult
+from millstream.jobmaster.metrics.file import MetricsFile, Totals, prometheus
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.metrics import MetricsFile, Totals, prometheus
 
 
 def summary(**changes):

@@ -10,7 +10,7 @@ from epochs import Epochs
 from test_row_window_oracle import job_of
 
 import millstream
-from millstream.runtime.open_windows import OpenWindows
+from millstream.runtime.operators.window.open_windows import OpenWindows
 
 PACKAGE = str(Path(millstream.__file__).parent)
 STORED = Path(__file__).with_name("row_windows_stored.json")

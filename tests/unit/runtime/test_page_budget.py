@@ -6,7 +6,7 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
-from millstream.runtime import columns, entries, segments
+from millstream.state import columns, entries, segments
 
 KEYS, ROUNDS = 3000, 3
 SMALL = {"page_bytes": 2000, "state_bytes": 64_000}

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from millstream.errors import CheckpointRefused
-from millstream.runtime.pages import NEVER, Due, PageId, StepPages
+from millstream.state.pages import NEVER, Due, PageId, StepPages
 
 
 class CountingStore(dict):

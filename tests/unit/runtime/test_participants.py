@@ -3,7 +3,7 @@
 import pytest
 
 from millstream.errors import ExternalFailure
-from millstream.runtime.participants import SinkParticipant, SourceParticipant
+from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
 
 
 class Committer:

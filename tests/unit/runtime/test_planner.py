@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 import millstream as ms
+from millstream.contract.connectors import Advance, Split
+from millstream.jobmaster.planner.planner import Planner, PlannerState, spread
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment
-from millstream.runtime.connector import Advance, Split
-from millstream.runtime.epoch import SavepointRequest, plan_from_json, times_for
+from millstream.plan.epoch import SavepointRequest, plan_from_json, times_for
 from millstream.runtime.messages import TaskReport
-from millstream.runtime.pages import NEVER
-from millstream.runtime.planner import Planner, PlannerState, spread
+from millstream.state.pages import NEVER
 
 
 class Source:

@@ -5,7 +5,7 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.errors import StepFailed
-from millstream.runtime.pages import NEVER
+from millstream.state.pages import NEVER
 
 ROW = "k string, at long, v string"
 
@@ -296,7 +296,7 @@ def test_cleared_state_leaves_nothing():
 
 
 def test_rows_of_a_key_keep_their_order_over_chunks(monkeypatch):
-    monkeypatch.setattr("millstream.runtime.keyed.CHUNK", 7)
+    monkeypatch.setattr("millstream.runtime.operators.contract.CHUNK", 7)
 
     class Numbers(ms.ProcessFunction):
         n = ms.ValueState(int)

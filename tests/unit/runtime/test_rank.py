@@ -8,7 +8,7 @@ import pytest
 from epochs import Epochs
 
 import millstream as ms
-from millstream.runtime.ranking import places
+from millstream.runtime.operators.rank.order import places
 
 NAN = float("nan")
 

@@ -8,9 +8,9 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.model.counts import StepCounts
-from millstream.runtime.batch import TIME, Batch
-from millstream.runtime.exchange import AFTER, InputGate, Outbox, RowSender, Target
-from millstream.runtime.ranking import NEWEST, Ranking, RankingSender
+from millstream.records.batch import TIME, Batch
+from millstream.runtime.exchange.cells import AFTER, InputGate, Outbox, RowSender, Target
+from millstream.runtime.operators.rank.order import NEWEST, Ranking, RankingSender
 
 
 def node_of(**options):

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from millstream.api.control import RequestBox, RunControl, checked_request, request_ids
+from millstream.api.running.control import RequestBox, RunControl, checked_request, request_ids
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.errors import ExternalFailure
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.requests import Requests
+from millstream.jobmaster.requests import Requests
+from millstream.plan.epoch import EpochPlan
 
 PATIENCE = 10.0
 

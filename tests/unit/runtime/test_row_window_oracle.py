@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.pages import NEVER
+from millstream.state.pages import NEVER
 
 SCHEMA = "k string, at long, v string"
 GAP = 4

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import millstream as ms
-from millstream.api.run_log import CONTEXT, Fields
+from millstream.api.running.run_log import CONTEXT, Fields
 from millstream.errors import MillstreamError
 from millstream.plan.deployment import EpochPolicy
 

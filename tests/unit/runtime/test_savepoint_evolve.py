@@ -9,8 +9,8 @@ from savepoints import COLUMNS, Subtasks, column_layout, entry_layout, restored,
 
 from millstream.errors import CheckpointRefused, StepFailed
 from millstream.model.time import MIN_TIME
-from millstream.runtime.pages import NEVER, Due, StepPages
-from millstream.runtime.savepoint.evolve import SlotCode, evolution
+from millstream.state.pages import NEVER, Due, StepPages
+from millstream.state.transfer.evolve import SlotCode, evolution
 
 TEXT = {"type": "string"}
 NOW = 1000

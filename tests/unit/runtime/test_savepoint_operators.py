@@ -7,10 +7,10 @@ from savepoints import Subtasks, restored, savepoint_of
 import millstream as ms
 from millstream.checkpoint.savepoint import create_savepoint
 from millstream.checkpoint.savepoint_files import verify_savepoint
+from millstream.inspect.state.view import SavepointState, StoreState, state_diff, state_get, state_table
 from millstream.local.run import LocalPages, run
 from millstream.plan.deployment import Deployment
-from millstream.runtime.savepoint.view import SavepointState, StoreState, state_diff, state_get, state_table
-from millstream.runtime.state_layout import layouts_of
+from millstream.runtime.operators.layouts import layouts_of
 
 KEYS = 23
 ROWS = [{"k": f"u{i % KEYS}", "at": i, "v": i} for i in range(400)]

@@ -13,10 +13,10 @@ from millstream.checkpoint import failpoint
 from millstream.checkpoint.savepoint import create_savepoint, read_savepoint
 from millstream.checkpoint.savepoint_files import verify_savepoint
 from millstream.errors import CheckpointRefused, ExternalFailure
-from millstream.runtime.keygroups import key_group, owner, page_of, stable_hash
-from millstream.runtime.pages import NEVER, Due, EntryPage, PageId, StepPages, entry_count
-from millstream.runtime.savepoint.export import export_pages, export_sources
-from millstream.runtime.savepoint.load import load_pages, load_sources, owned_groups
+from millstream.records.key_groups import key_group, owner, page_of, stable_hash
+from millstream.state.pages import NEVER, Due, EntryPage, PageId, StepPages, entry_count
+from millstream.state.transfer.export import export_pages, export_sources
+from millstream.state.transfer.load import load_pages, load_sources, owned_groups
 
 LAYOUT = entry_layout(slot("n"), slot("items", {"type": "array", "items": {"type": "integer"}}))
 TYPES = (int, list[int])

@@ -7,8 +7,8 @@ import pytest
 from savepoints import COLUMNS, Subtasks, column_layout, entry_layout, savepoint_of, slot
 
 from millstream.errors import CheckpointRefused, InvalidSchema
-from millstream.runtime.pages import NEVER
-from millstream.runtime.savepoint.view import SavepointState, StoreState, state_diff, state_get, state_table
+from millstream.inspect.state.view import SavepointState, StoreState, state_diff, state_get, state_table
+from millstream.state.pages import NEVER
 
 INTS = {"type": "array", "items": {"type": "integer"}}
 CART = {

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_pages import CountingStore
 
-from millstream.runtime.pages import NEVER, StepPages
-from millstream.runtime.segment import INDEX, Segment, codes_of, expanded
-from millstream.runtime.segments import Segments
+from millstream.state.pages import NEVER, StepPages
+from millstream.state.segment import INDEX, Segment, codes_of, expanded
+from millstream.state.segments import Segments
 
 SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 GROUPS = 4

@@ -12,8 +12,8 @@ from test_window_operators import RUN, as_counter, at, epochs_, marks_of
 import millstream as ms
 from millstream.errors import StepFailed
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.pages import NEVER
-from millstream.runtime.sessions import SessionAggregateOperator, sessions_of
+from millstream.runtime.operators.window.sessions import SessionAggregateOperator, sessions_of
+from millstream.state.pages import NEVER
 
 GAP = 5
 SCHEMA = "k string, at long, v long"

@@ -6,8 +6,8 @@ import pytest
 
 import millstream as ms
 from millstream.checkpoint.manifest import LOWEST_WATERMARK, decode_manifest, encode_manifest
+from millstream.inspect.checkpoint import open_view
 from millstream.model.ids import step_id
-from millstream.runtime.checkpoint_view import open_view
 
 ROWS = [{"at": at, "k": at % 2} for at in range(0, 9_000, 1_000)]
 

@@ -14,9 +14,10 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.graph.stored_type import canonical, schema_text, stored_schema
-from millstream.runtime.operators import stored_by
-from millstream.runtime.state_layout import SlotLayout, StateLayout, layouts_of
-from millstream.runtime.stored import Slot
+from millstream.runtime.operators.kinds import stored_by
+from millstream.runtime.operators.layouts import layouts_of
+from millstream.state.layout import SlotLayout, StateLayout
+from millstream.state.slots import Slot
 
 SCHEMA = "k string, v long, at long"
 ROWS = [{"k": "a", "v": 1, "at": 5}, {"k": "b", "v": 2, "at": 6}, {"k": "a", "v": 3, "at": 7}]

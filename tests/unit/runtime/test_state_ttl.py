@@ -6,7 +6,7 @@ from epochs import Epochs
 import millstream as ms
 from millstream.errors import InvalidStep
 from millstream.model.time import MIN_TIME
-from millstream.runtime.pages import NEVER
+from millstream.state.pages import NEVER
 
 
 class Event(ms.ProcessFunction):

@@ -8,14 +8,14 @@ import millstream as ms
 from millstream.connectors.collect import sink as collect_sink
 from millstream.connectors.json_values import batches_from_json
 from millstream.errors import ExternalFailure, StepFailed
+from millstream.jobmaster.run import Run
 from millstream.local.native import LocalSide
 from millstream.plan.deployment import Deployment
-from millstream.runtime.codecs import batch_to_text
-from millstream.runtime.epoch import EpochPlan
-from millstream.runtime.exchange import DRIVER
+from millstream.plan.epoch import EpochPlan
+from millstream.records.codecs import batch_to_text
+from millstream.runtime.exchange.cells import DRIVER
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 from millstream.runtime.program import LevelProgram
-from millstream.runtime.run import Run
 from millstream.runtime.task import run_source_task
 
 

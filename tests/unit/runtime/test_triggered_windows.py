@@ -6,7 +6,7 @@ from epochs import Epochs
 import millstream as ms
 from millstream.errors import StepFailed
 from millstream.model.time import MAX_TIME
-from millstream.runtime.pages import NEVER
+from millstream.state.pages import NEVER
 
 SCHEMA = "k string, at long, v long"
 CONTINUE, FIRE, PURGE = ms.TriggerResult.CONTINUE, ms.TriggerResult.FIRE, ms.TriggerResult.PURGE

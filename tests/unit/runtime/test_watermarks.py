@@ -8,12 +8,12 @@ import pytest
 import millstream as ms
 from millstream.errors import MillstreamError
 from millstream.graph.function import function_ref
-from millstream.graph.watermark import EventTime, WatermarkSpec
+from millstream.graph.operations.watermark import EventTime, WatermarkSpec
+from millstream.jobmaster.planner.learned import PlannerState, Seen, learn
+from millstream.jobmaster.planner.watermarks import Sight, TimeStep, decide, marks_of, partition_watermarks, stood
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.epoch import EpochPlan, times_for
+from millstream.plan.epoch import EpochPlan, times_for
 from millstream.runtime.messages import TaskReport
-from millstream.runtime.planner_state import PlannerState, Seen, learn
-from millstream.runtime.watermarks import Sight, TimeStep, decide, marks_of, partition_watermarks, stood
 
 
 def step(name="t", *, sources=("a",), is_at_source=True, **options):

@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.runtime.compatibility import compare, shape_of
+from millstream.jobmaster.compatibility import compare, shape_of
 
 SCHEMA = "k string, v long, at long"
 FIRE = ms.TriggerResult.FIRE

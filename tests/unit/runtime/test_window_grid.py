@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from millstream.model.time import MIN_TIME
-from millstream.runtime.window_grid import grid_of
+from millstream.runtime.operators.window.grid import grid_of
 
 DAY = 86_400_000
 ZONES = [

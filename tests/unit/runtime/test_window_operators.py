@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import millstream as ms
 from millstream.errors import StepFailed
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime import operators, task
-from millstream.runtime.pages import NEVER
+from millstream.runtime import task
+from millstream.runtime.operators import kinds as operators
+from millstream.state.pages import NEVER
 
 SCHEMA = "k string, at long, v long"
 RUN = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,8 +12,8 @@ from test_row_window_oracle import Plain, marks_of
 import millstream as ms
 from millstream.errors import InvalidStep
 from millstream.model.time import MAX_TIME
-from millstream.runtime import window_rank
-from millstream.runtime.pages import NEVER
+from millstream.runtime.operators.rank import windows as window_rank
+from millstream.state.pages import NEVER
 from millstream.testing import run_job
 
 RUN = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

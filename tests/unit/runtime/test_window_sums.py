@@ -10,7 +10,7 @@ import pytest
 
 import millstream as ms
 from millstream.errors import StepFailed
-from millstream.runtime import window_sums
+from millstream.runtime.operators.window import sums as window_sums
 from millstream.testing import run_job
 
 SPANS = [*range(1, 18), 31, 32, 33]

@@ -8,7 +8,7 @@ import zlib
 
 import pyarrow as pa
 
-from millstream.runtime.epoch import EpochPlan
+from millstream.plan.epoch import EpochPlan
 
 OPERATORS, PARTITIONS = 2, 2
 

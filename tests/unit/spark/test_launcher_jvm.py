@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from millstream.spark.launcher_jvm import end_process
 from millstream.spark.start.command import java_options
+from millstream.spark.start.launcher_jvm import end_process
 
 _ENDS_WITH_INPUT = "import sys; sys.stdin.read(); sys.exit(3)"
 _HANGS = "import sys, time; sys.stdin.read(); time.sleep(600)"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.spark.session import retrying
+from millstream.spark.start.session import retrying
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.spark.spark_files import digest, write_checked, write_checkpoint
 
 from millstream.errors import CheckpointRefused
-from millstream.spark.log_files import read_logs
-from millstream.spark.logs import refuse_damaged
-from millstream.spark.native import copy_spark_checkpoint
+from millstream.spark.files.log_files import read_logs
+from millstream.spark.files.logs import refuse_damaged
+from millstream.spark.files.native import copy_spark_checkpoint
 
 
 @pytest.fixture

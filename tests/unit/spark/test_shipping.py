@@ -7,7 +7,7 @@ import cloudpickle
 import msgspec
 
 import millstream as ms
-from millstream.spark.shipping import ship_by_value
+from millstream.spark.query.shipping import ship_by_value
 
 
 @dataclasses.dataclass

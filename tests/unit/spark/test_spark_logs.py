@@ -7,9 +7,9 @@ import pytest
 from tests.unit.spark.spark_files import digest, write_checked, write_checkpoint, write_commit, write_offset
 
 from millstream.errors import CheckpointRefused
-from millstream.spark.log_files import read_logs, retained_epochs, retained_text
-from millstream.spark.log_repair import repair
-from millstream.spark.logs import compare_logs, refuse_damaged
+from millstream.spark.files.log_files import read_logs, retained_epochs, retained_text
+from millstream.spark.files.log_repair import repair
+from millstream.spark.files.logs import compare_logs, refuse_damaged
 
 NEWEST = 3
 

@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from millstream.spark.worker_end import call_at_end
+from millstream.spark.query.worker_end import call_at_end
 call_at_end(lambda: print("closed", flush=True))
 {end}
 """

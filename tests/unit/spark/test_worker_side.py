@@ -10,11 +10,11 @@ import pytest
 import millstream as ms
 from millstream.errors import ExternalFailure, InvalidSchema, StepFailed
 from millstream.plan.deployment import Deployment
-from millstream.spark import level as level_module
-from millstream.spark.errors import WorkerError, carried, translated
-from millstream.spark.level import Shipped
-from millstream.spark.slots import slot_labels, spark_hash
-from millstream.spark.state import MapStatePages
+from millstream.spark.query import level as level_module
+from millstream.spark.query.errors import WorkerError, carried, translated
+from millstream.spark.query.level import Shipped
+from millstream.spark.query.slots import slot_labels, spark_hash
+from millstream.spark.query.state import MapStatePages
 
 
 def test_labels_are_a_bijection_for_every_parallelism():
@@ -119,8 +119,8 @@ def test_user_modules_travel_by_value(tmp_path):
         sys.path.insert(0, {str(tmp_path)!r})
         import users_code, millstream as ms
         from millstream.plan.deployment import Deployment
-        from millstream.spark.shipping import ship_by_value
-        from millstream.spark.level import Shipped
+        from millstream.spark.query.shipping import ship_by_value
+        from millstream.spark.query.level import Shipped
         import cloudpickle
         job = ms.Job("shipped")
         job.source("in", ms.memory([]), schema="a long").map(users_code.double, schema="a long").sink("out", ms.collect("x"))
@@ -200,7 +200,7 @@ def test_functions_inside_patterns_and_triggers_travel_by_value(tmp_path):
         sys.path.insert(0, {str(tmp_path)!r})
         import users_rules, millstream as ms
         from millstream.plan.deployment import Deployment
-        from millstream.spark.compile import ship
+        from millstream.spark.query.compile import ship
         import cloudpickle
         job = ms.Job("shipped")
         keyed = job.source("in", ms.memory([]), schema="a long").key_by("a")

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from millstream.api.sql.refusal import GROUPING, Place
 from millstream.api.sql.writing import text_of
-from millstream.graph.aggregate import Aggregate
+from millstream.graph.operations.aggregate import Aggregate
 from millstream.model.schema import Schema
 
 KINDS = {

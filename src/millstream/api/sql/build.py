@@ -18,13 +18,13 @@ from millstream.api.sql.scope import Relation, relation_of
 from millstream.api.sql.shapes import ranking_of
 from millstream.api.sql.writing import column, text_of
 from millstream.errors import InvalidStep
-from millstream.graph.rank import Deduplicate
+from millstream.graph.operations.rank import Deduplicate
 from millstream.graph.step import Emit, Select
 from millstream.model.time import DurationLike, duration_ms
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
-    from millstream.api.stream import DataStream
+    from millstream.api.streams.stream import DataStream
 
 
 def sql_stream(
@@ -58,7 +58,7 @@ def sql_stream(
 
 
 def _check_streams(job: Job, streams: Mapping[str, DataStream], step: str | None) -> None:
-    from millstream.api.stream import DataStream
+    from millstream.api.streams.stream import DataStream
 
     for name, stream in streams.items():
         if not isinstance(stream, DataStream) or stream._job is not job:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from millstream.api.join import checked_choice
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
 from millstream.api.sql.scope import Relation, relation_of
+from millstream.api.streams.join import checked_choice
 from millstream.graph.expressions.refusal import nearest_first
-from millstream.graph.rank import RANK_EMITS, RankEmit
+from millstream.graph.operations.rank import RANK_EMITS, RankEmit
 from millstream.graph.step import Emit, Operation, StepInput
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
-    from millstream.api.stream import DataStream
+    from millstream.api.streams.stream import DataStream
 
 EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 _MEANT_FOR = {

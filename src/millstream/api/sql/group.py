@@ -16,14 +16,14 @@ from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, named, 
 from millstream.api.sql.times import WINDOW_TIME, window_ends
 from millstream.api.sql.windows import group_window, is_group_window
 from millstream.api.sql.writing import column, text_of
-from millstream.graph.aggregate import Aggregate
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
+from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.step import Filter, KeyedAggregate, Operation, Select, Window, WithColumns
-from millstream.graph.window import WindowSpec
+from millstream.graph.windows.window import WindowSpec
 
 if TYPE_CHECKING:
-    from millstream.api.stream import DataStream
+    from millstream.api.streams.stream import DataStream
 
 _ALL_ROWS = "all_rows"
 _LONGEST = 60

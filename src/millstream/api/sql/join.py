@@ -16,13 +16,13 @@ from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
 from millstream.api.sql.temporal import temporal_operation, version_of
 from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
-from millstream.graph.join import How, Join, JoinOperation, WindowJoin, right_names
+from millstream.graph.operations.join import How, Join, JoinOperation, WindowJoin, right_names
 from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
 
 if TYPE_CHECKING:
     from millstream.api.job import Job
-    from millstream.api.keyed import KeyedStream
+    from millstream.api.streams.keyed import KeyedStream
 
 _HOWS: dict[str, How] = {
     "": "inner", "INNER": "inner", "CROSS": "inner",

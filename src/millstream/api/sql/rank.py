@@ -17,7 +17,7 @@ from millstream.api.sql.window_rank import beside_window, window_ranking, with_w
 from millstream.api.sql.writing import column, text_of
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
-from millstream.graph.rank import Deduplicate, RankEmit, TopN, WindowRank
+from millstream.graph.operations.rank import Deduplicate, RankEmit, TopN, WindowRank
 from millstream.graph.step import Select, WithColumns
 
 _SHAPE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.api.stream import DataStream
+from millstream.api.streams.stream import DataStream
 from millstream.graph.step import MAIN
 
 

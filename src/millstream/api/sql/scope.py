@@ -11,10 +11,10 @@ from millstream.api.sql.refusal import COLUMN, Place
 from millstream.api.sql.writing import column, refuse_queries
 from millstream.graph.expressions.catalogue import NOT_DETERMINISTIC
 from millstream.graph.expressions.refusal import nearest_first
-from millstream.graph.window import WindowSpec
+from millstream.graph.windows.window import WindowSpec
 
 if TYPE_CHECKING:
-    from millstream.api.stream import DataStream
+    from millstream.api.streams.stream import DataStream
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 

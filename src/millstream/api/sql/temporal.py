@@ -7,7 +7,7 @@ from sqlglot import exp
 from millstream.api.sql.conditions import Conditions
 from millstream.api.sql.refusal import EVENT_TIME, JOIN, Place
 from millstream.api.sql.scope import Relation, resolved
-from millstream.graph.join import How, TemporalJoin
+from millstream.graph.operations.join import How, TemporalJoin
 
 _FORM = "JOIN versions FOR SYSTEM_TIME AS OF l.ts AS r ON l.key = r.key"
 

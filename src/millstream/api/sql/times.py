@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from millstream.api.sql.refusal import DURATION, Place
-from millstream.graph.enrich import Lookup
-from millstream.graph.join import TemporalJoin, WindowJoin
-from millstream.graph.rank import Deduplicate, WindowRank
+from millstream.graph.operations.enrich import Lookup
+from millstream.graph.operations.join import TemporalJoin, WindowJoin
+from millstream.graph.operations.rank import Deduplicate, WindowRank
+from millstream.graph.operations.watermark import EventTime
 from millstream.graph.step import (
     LATE,
     MAIN,
@@ -24,7 +25,6 @@ from millstream.graph.step import (
     WithColumns,
 )
 from millstream.graph.stream_graph import StreamNode
-from millstream.graph.watermark import EventTime
 
 if TYPE_CHECKING:
     from millstream.api.job import Job

@@ -12,7 +12,7 @@ from millstream.api.sql.refusal import WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible
 from millstream.api.sql.shapes import Ranking
 from millstream.api.sql.times import event_columns
-from millstream.graph.rank import TopN, WindowRank, order_of
+from millstream.graph.operations.rank import TopN, WindowRank, order_of
 
 
 def with_window_columns(relation: Relation) -> Relation:

@@ -12,7 +12,7 @@ from millstream.api.sql.refusal import EVENT_TIME, WINDOW, Place
 from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, resolved
 from millstream.api.sql.times import event_columns, interval_ms
 from millstream.errors import InvalidStep
-from millstream.graph.window import WindowSpec
+from millstream.graph.windows.window import WindowSpec
 
 _FORMS = {
     "TUMBLE": "TUMBLE(TABLE stream, DESCRIPTOR(ts), INTERVAL size [, INTERVAL offset])",

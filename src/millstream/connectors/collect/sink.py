@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, Fenced
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
-from millstream.runtime.codecs import Row, batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.records.codecs import Row, batch_to_rows, batch_to_text, table_from_text
 
 CLOSED = 2**62
 """The token of a lineage that another one has succeeded: no owner has a higher one."""

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.connectors.json_values import batches_from_json
+from millstream.contract.connectors import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Field, Schema
 from millstream.model.types import type_name
-from millstream.runtime.codecs import batch_to_rows
-from millstream.runtime.connector import BadRecord
+from millstream.records.codecs import batch_to_rows
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{}\[\]^\x7f]""")

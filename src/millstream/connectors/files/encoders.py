@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from millstream.connectors.files.store import sync_file
 from millstream.errors import InvalidStep
 from millstream.model.connector import Options
-from millstream.runtime.codecs import batch_to_rows
+from millstream.records.codecs import batch_to_rows
 
 _PACKED = {"gzip": ".gz", "zstd": ".zst"}
 COMPRESSIONS = {

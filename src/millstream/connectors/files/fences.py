@@ -10,8 +10,8 @@ from pathlib import Path
 
 from millstream.checkpoint.stores.local import locked, make_directory, sync_directory, write_synced
 from millstream.connectors.files.store import LISTS
+from millstream.contract.connectors import SinkContext
 from millstream.errors import CheckpointRefused, Fenced
-from millstream.runtime.connector import SinkContext
 
 CLOSED = 2**62
 """The token of a lineage that another one has succeeded: no owner has a higher one."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.connectors.files.columns import folder_name
-from millstream.runtime.codecs import batch_to_rows
+from millstream.records.codecs import batch_to_rows
 
 Partition = dict[str, str | None]
 

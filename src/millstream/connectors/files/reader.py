@@ -10,9 +10,9 @@ import pyarrow as pa
 from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
+from millstream.contract.connectors import BadRecord
 from millstream.errors import ExternalFailure
 from millstream.model.schema import schema_of
-from millstream.runtime.connector import BadRecord
 
 
 def published_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> list[PublishedFile]:

@@ -19,9 +19,9 @@ import pyarrow.json
 
 from millstream.connectors.files.columns import cell_value, fitted, missing_column
 from millstream.connectors.json_values import batches_from_json
+from millstream.contract.connectors import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Field, Schema
-from millstream.runtime.connector import BadRecord
 
 _CHUNK = 8 << 20
 _REFUSED = (pa.ArrowException, ValueError)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from millstream.errors import StepFailed
 from millstream.model.schema import Field, Schema
-from millstream.runtime.codecs import batch_to_rows
+from millstream.records.codecs import batch_to_rows
 
 HASHES = 2**63
 """Row hashes, and their sums, are below this."""

@@ -16,10 +16,10 @@ from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, 
 from millstream.connectors.jdbc.merge import merge_statement
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
+from millstream.contract.connectors import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
-from millstream.runtime.connector import SinkContext
 
 KEPT_MARKERS = 1000
 _PRUNE_EVERY = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.layout import Layout
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, Fenced
-from millstream.runtime.connector import SinkContext, SinkTask
 
 CLOSED = 2**62
 """The token of a lineage that another one has succeeded."""

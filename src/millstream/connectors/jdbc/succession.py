@@ -8,9 +8,9 @@ from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.fence import CLOSED, raise_fence
 from millstream.connectors.jdbc.layout import Layout, waiting_table
 from millstream.connectors.jdbc.parts import delete_parts
+from millstream.contract.connectors import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput
-from millstream.runtime.connector import SinkContext
 
 NewerEpoch = tuple[str, int, int]
 """Lineage, epoch and rows of output beyond the history."""

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from millstream.connectors.json_values import batches_from_json
 from millstream.connectors.memory.spec import MARK
+from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import ExternalFailure
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 from millstream.model.time import MIN_TIME
-from millstream.runtime.codecs import batch_to_text, table_from_text
-from millstream.runtime.connector import Advance, BadRecord, Position, SourceContext, Split
+from millstream.records.codecs import batch_to_text, table_from_text
 
 _aborted: set[str] = set()
 """Abort marks that have done their work in this process."""

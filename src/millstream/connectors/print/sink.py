@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from millstream.contract.connectors import SinkContext, SinkTask
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
-from millstream.runtime.codecs import Row, batch_to_rows, batch_to_text, table_from_text
-from millstream.runtime.connector import SinkContext, SinkTask
+from millstream.records.codecs import Row, batch_to_rows, batch_to_text, table_from_text
 
 _WIDEST = 40
 

@@ -39,8 +39,8 @@ PRELOADED = (
     "pyspark.core.files",
     "pyarrow.compute",
     "pandas",
-    "millstream.spark.source",
-    "millstream.spark.level",
+    "millstream.spark.query.source",
+    "millstream.spark.query.level",
 )
 """What Python processes of Spark import when they run a job of ours; one that is not there is theirs to miss."""
 _LONGEST_REQUEST = 1 << 22

@@ -4,9 +4,9 @@ import pytest
 from tests.unit.api.sql.streams import steps, streams
 
 import millstream as ms
-from millstream.api.declarative import load_job
+from millstream.api.jobfile.load import load_job
 from millstream.errors import MillstreamError
-from millstream.runtime.compatibility import compare, shape_of
+from millstream.jobmaster.compatibility import compare, shape_of
 from millstream.testing import run_job
 
 TOTALS = """

@@ -15,7 +15,7 @@ from millstream.connectors.jdbc.spec import DECLARATION, jdbc
 from millstream.connectors.jdbc.writer import JdbcWriter
 from millstream.connectors.json_values import batches_from_json
 from millstream.model.connector import checked_options
-from millstream.runtime.codecs import batch_to_rows
+from millstream.records.codecs import batch_to_rows
 
 MODES = {"insert": {}, "upsert": {"keys": ["id"]}, "outbox": {}}
 

@@ -7,9 +7,9 @@ from tests.unit.connectors.sinks.under_test import SCHEMA, context, rows, seen
 
 from millstream.connectors.jdbc.committer import JdbcCommitter
 from millstream.connectors.jdbc.writer import JdbcDirectWriter
+from millstream.contract.connectors import SinkTask
 from millstream.errors import Fenced, StepFailed
-from millstream.runtime.codecs import rows_to_batch
-from millstream.runtime.connector import SinkTask
+from millstream.records.codecs import rows_to_batch
 
 
 class DirectOwner:

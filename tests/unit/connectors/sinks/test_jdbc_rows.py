@@ -9,7 +9,7 @@ from millstream.connectors.jdbc import writer as writing
 from millstream.connectors.jdbc.cells import HASHES, checksum_of, rows_of
 from millstream.errors import Fenced, StepFailed
 from millstream.model.schema import schema_of
-from millstream.runtime.codecs import rows_to_batch
+from millstream.records.codecs import rows_to_batch
 
 
 def row(number, name, amount=1.0):

@@ -6,7 +6,7 @@ from millstream.connectors.files.sink import FilesCommitter, FilesWriter
 from millstream.connectors.files.spec import DECLARATION, files
 from millstream.connectors.files.store import LISTS
 from millstream.model.connector import checked_options
-from millstream.runtime.codecs import batch_to_rows
+from millstream.records.codecs import batch_to_rows
 
 
 class FilesUnderTest:

@@ -5,10 +5,10 @@ import decimal
 import json
 from typing import Any, Protocol
 
+from millstream.contract.connectors import SinkCommitter, SinkContext, SinkTask, SinkWriter
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema, schema_of
-from millstream.runtime.codecs import rows_to_batch
-from millstream.runtime.connector import SinkCommitter, SinkContext, SinkTask, SinkWriter
+from millstream.records.codecs import rows_to_batch
 
 SCHEMA = schema_of("id long, name string, amount double")
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 import millstream as ms
 from millstream.model.schema import schema_of
-from millstream.runtime.patterns.buffer import Event
-from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.linear import is_linear
-from millstream.runtime.patterns.matching import LinearMatcher
-from millstream.runtime.patterns.nfa import Matcher
+from millstream.runtime.operators.pattern.buffer import Event
+from millstream.runtime.operators.pattern.compile import Program
+from millstream.runtime.operators.pattern.linear import is_linear
+from millstream.runtime.operators.pattern.matching import LinearMatcher
+from millstream.runtime.operators.pattern.nfa import Matcher
 from millstream.testing import run_job
 
 ROWS = schema_of("word string, price long, at long")

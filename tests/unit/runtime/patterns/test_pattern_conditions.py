@@ -8,7 +8,7 @@ from pattern_runs import match, matches, starts
 
 import millstream as ms
 from millstream.errors import MillstreamError, StepFailed
-from millstream.graph.match_source import check_conditions
+from millstream.graph.patterns.match_source import check_conditions
 from millstream.model.schema import schema_of
 
 begin = ms.pattern.begin

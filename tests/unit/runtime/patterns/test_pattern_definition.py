@@ -7,8 +7,8 @@ import yaml
 
 import millstream as ms
 from millstream.errors import MillstreamError
-from millstream.graph.pattern import pattern_to_json
-from millstream.graph.pattern_json import pattern_from_json
+from millstream.graph.patterns.json_form import pattern_from_json
+from millstream.graph.patterns.pattern import pattern_to_json
 from millstream.graph.render import stream_text
 from millstream.testing import run_job
 

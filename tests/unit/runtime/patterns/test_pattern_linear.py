@@ -12,13 +12,13 @@ from pattern_runs import examined, starts
 
 import millstream as ms
 from millstream.errors import StepFailed
-from millstream.graph.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec, Stage
 from millstream.model.schema import schema_of
 from millstream.model.time import MAX_TIME
-from millstream.runtime.pages import NEVER
-from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.linear import is_linear
-from millstream.runtime.patterns.matching import GeneralMatcher, LinearMatcher, key_matcher
+from millstream.runtime.operators.pattern.compile import Program
+from millstream.runtime.operators.pattern.linear import is_linear
+from millstream.runtime.operators.pattern.matching import GeneralMatcher, LinearMatcher, key_matcher
+from millstream.state.pages import NEVER
 
 RUN = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 ROWS = schema_of("word string, price long, cost decimal(9,2), at long not null")

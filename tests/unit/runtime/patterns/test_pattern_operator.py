@@ -15,14 +15,14 @@ from millstream.errors import InvalidStep
 from millstream.graph.step import MAIN
 from millstream.model.counts import StepCounts
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.batch import TIME
-from millstream.runtime.chain import Hands
-from millstream.runtime.epoch import EpochTimes
-from millstream.runtime.keyed import Turn
-from millstream.runtime.layout_changes import layout_changes
-from millstream.runtime.pages import NEVER
-from millstream.runtime.patterns.operator import PatternOperator
-from millstream.runtime.state_layout import layouts_of
+from millstream.plan.epoch import EpochTimes
+from millstream.records.batch import TIME
+from millstream.runtime.chain.stages import Hands
+from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.layouts import layouts_of
+from millstream.runtime.operators.pattern.operator import PatternOperator
+from millstream.state.compat.layout_changes import layout_changes
+from millstream.state.pages import NEVER
 from millstream.testing import ADVANCE_CLOCK, run_job
 
 RUN = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pattern_runs import examined
 
-from millstream.graph.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec, Stage
 from millstream.model.schema import schema_of
-from millstream.runtime.patterns.buffer import Event
-from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.linear import is_linear
-from millstream.runtime.patterns.matching import GeneralMatcher, LinearMatcher
-from millstream.runtime.patterns.nfa import Matcher
+from millstream.runtime.operators.pattern.buffer import Event
+from millstream.runtime.operators.pattern.compile import Program
+from millstream.runtime.operators.pattern.linear import is_linear
+from millstream.runtime.operators.pattern.matching import GeneralMatcher, LinearMatcher
+from millstream.runtime.operators.pattern.nfa import Matcher
 
 RUN = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ROWS = schema_of("word string, at long, place long")

@@ -4,8 +4,8 @@ import pytest
 from pattern_runs import ROWS, examined, rows_of, starts
 
 import millstream as ms
-from millstream.runtime.patterns.compile import Program
-from millstream.runtime.patterns.matching import GeneralMatcher, LinearMatcher
+from millstream.runtime.operators.pattern.compile import Program
+from millstream.runtime.operators.pattern.matching import GeneralMatcher, LinearMatcher
 
 C = ms.pattern.begin("c").where(starts("c"))
 MANY = C.next("a").where(starts("a")).one_or_more().greedy()

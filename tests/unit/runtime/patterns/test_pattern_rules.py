@@ -6,18 +6,18 @@ import pyarrow as pa
 import pytest
 
 import millstream as ms
-from millstream.api.rules import read_rule
+from millstream.api.jobfile.rules import read_rule
 from millstream.errors import InvalidStep, MillstreamError
-from millstream.graph.rules import Patterns
+from millstream.graph.patterns.rules import Patterns
 from millstream.graph.step import MAIN
 from millstream.model.counts import StepCounts
 from millstream.model.schema import schema_of
 from millstream.model.time import MIN_TIME
-from millstream.runtime.batch import TIME
-from millstream.runtime.chain import Hands
-from millstream.runtime.epoch import EpochTimes
-from millstream.runtime.keyed import Turn
-from millstream.runtime.patterns.rules import RulesOperator
+from millstream.plan.epoch import EpochTimes
+from millstream.records.batch import TIME
+from millstream.runtime.chain.stages import Hands
+from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.pattern.rules import RulesOperator
 from millstream.testing import ADVANCE_CLOCK, run_job
 
 ROWS = schema_of("k string, n long, at long")
@@ -282,7 +282,7 @@ def test_a_kept_definition_that_is_refused_today_becomes_a_dead_letter_and_the_o
             raise InvalidStep(msg, code="STEP-106", hint="correct it")
         return read_rule(text, *given, **named)
 
-    monkeypatch.setattr("millstream.runtime.patterns.rule_set.read_rule", stricter)
+    monkeypatch.setattr("millstream.runtime.operators.pattern.rule_set.read_rule", stricter)
     direct.operator = RulesOperator(direct.node, key_groups=4, page_bytes=1 << 16)
     direct.run([("x", 2, 3000)])
     assert ["refused by a newer version" in letter for letter in direct.letters] == [True]
@@ -314,10 +314,10 @@ def test_a_replaced_pattern_is_forgotten_when_its_time_is_over():
 
 
 def held(direct):
-    from millstream.runtime.entries import Entries
-    from millstream.runtime.pages import StepPages
-    from millstream.runtime.patterns.rule_set import rule_slots
-    from millstream.runtime.stored import stored_types
+    from millstream.runtime.operators.pattern.rule_set import rule_slots
+    from millstream.state.entries import Entries
+    from millstream.state.pages import StepPages
+    from millstream.state.slots import stored_types
 
     pages = StepPages(direct.store, "p:broadcast")
     entries = Entries(pages, schema_of("scope string"), stored_types(rule_slots()), key_groups=4, page_bytes=1 << 16)

@@ -1,0 +1,1 @@
+"""What users subclass or are given: functions with state, timers, windows and a life."""

@@ -1,0 +1,1 @@
+"""A job that runs: what may be asked of it, what it tells, and its result."""

@@ -1,0 +1,112 @@
+"""What a run did, in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from millstream.api.functions.user_metrics import UserMetrics, gathered
+from millstream.model.counts import Counts, total
+
+Ending = Literal["finished", "drained", "suspended", "cancelled"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWatermark:
+    """How far one partition of an event-time step has come, and what that means for the step."""
+
+    step: str
+    partition: str
+    watermark: int
+    is_idle: bool
+    """It had no rows for `idle_after`, and holds nobody back."""
+    is_holding: bool
+    """The watermark of the step is where it is because of this partition."""
+    is_paused: bool
+    """It is not read, because it is ahead of others in its alignment group."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSummary:
+    """An epoch that was published, in numbers."""
+
+    epoch: int
+    rows_in: int
+    rows_out: int
+    lag: int | None
+    watermark: int
+    """The lowest that a keyed step follows."""
+    seconds: float
+    terminal: bool
+    guarantee: str = "exactly_once"
+    """The guarantee in force."""
+    token: int = 1
+    """Fencing token of the owner."""
+    now: int = 0
+    """The clock of the epoch."""
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The watermark of each event-time step."""
+    watermarks: tuple[PartitionWatermark, ...] = ()
+    """How far each partition had come when the epoch was decided, and which of them hold their step back."""
+    failures: int = 0
+    """Failures the run had got over by then."""
+    counts: Counts = dataclasses.field(default_factory=dict)
+    """What became of the rows of each step, sinks included."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted in this epoch, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together; a vertex is called like the first step of its chain."""
+
+    @property
+    def holders(self) -> list[PartitionWatermark]:
+        """The partitions that hold the lowest watermark back."""
+        holding = [each for each in self.watermarks if each.is_holding]
+        lowest = min((each.watermark for each in holding), default=None)
+        return [each for each in holding if each.watermark == lowest]
+
+
+def busy_seconds(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The time that several tasks or epochs spent in each vertex."""
+    spent: dict[str, float] = {}
+    for part in parts:
+        for vertex, seconds in part.items():
+            spent[vertex] = spent.get(vertex, 0.0) + seconds
+    return spent
+
+
+Listener = Callable[[EpochSummary], None]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RunResult:
+    """What a run did; `counts` covers the epochs of this run only."""
+
+    job: str
+    checkpoint: str | None
+    epochs: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    counts: Counts = dataclasses.field(default_factory=dict)
+    resumed_from: int | None = None
+    guarantee: str = "exactly_once"
+    ended: Ending = "finished"
+    savepoint: str | None = None
+    """The savepoint it took last."""
+    failures: int = 0
+    """Failures the run got over by itself."""
+    metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    """What functions of the job counted, by step."""
+    busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds that tasks spent in each vertex, all subtasks together."""
+
+    def add(self, summary: EpochSummary, seconds: float) -> None:
+        """Count an epoch."""
+        self.epochs += 1
+        self.rows_in += summary.rows_in
+        self.rows_out += summary.rows_out
+        self.seconds = seconds
+        self.counts = total([self.counts, summary.counts])
+        self.metrics = gathered([self.metrics, summary.metrics])
+        self.busy = busy_seconds([self.busy, summary.busy])

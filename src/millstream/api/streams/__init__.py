@@ -1,0 +1,1 @@
+"""Streams of every kind: each method adds one step."""

@@ -1,0 +1,317 @@
+"""Keyed streams and windows: steps that hold state per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from millstream.api.functions.broadcast import BroadcastStream, updates_input
+from millstream.api.functions.process import ProcessFunction
+from millstream.api.streams.connected import ConnectedStreams
+from millstream.api.streams.join import checked_choice, checked_how, join_operation
+from millstream.api.streams.signatures import output_schema, side_outputs
+from millstream.api.streams.windowed import WindowedStream, checked, window_options
+from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.pattern import Pattern, PatternStream, ordered
+from millstream.api.values.trigger import Trigger
+from millstream.errors import InvalidStep
+from millstream.graph.function import function_ref
+from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.join import How, TemporalJoin
+from millstream.graph.operations.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
+from millstream.graph.patterns.rules import OnUpdate, Patterns
+from millstream.graph.step import Emit, KeyedAggregate, Operation, PartitionKind, Process, Reduce, StepInput
+from millstream.graph.stream_graph import StreamNode
+from millstream.graph.windows.checks import Accumulation
+from millstream.graph.windows.evictor import EvictorSpec
+from millstream.graph.windows.trigger import TriggerSpec
+from millstream.graph.windows.window import WindowSpec
+from millstream.model.schema import SchemaLike
+from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.tracebacks import public
+
+if TYPE_CHECKING:
+    from millstream.api.job import Job
+    from millstream.api.streams.stream import DataStream
+
+_EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
+
+
+@public
+class KeyedStream:
+    """Rows partitioned by key.
+
+    Every step that holds state takes `id=`, which names its state in checkpoints, and `uid=`, which names it instead once
+    the step is renamed.
+    """
+
+    def __init__(self, job: Job, node: StreamNode, output: str, keys: tuple[str, ...]) -> None:
+        self._job, self._node, self._output, self._keys = job, node, output, keys
+
+    def aggregate(
+        self, *, id: str | None = None, emit: Emit = "epoch", uid: str | None = None, **aggregates: Aggregate
+    ) -> DataStream:
+        """Running aggregates per key.
+
+        Args:
+            emit: `epoch`: the new value of each key that changed, once per epoch; `row`: after every row;
+                `end`: once per key, when the input ends.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+            aggregates: `total=ms.sum("amount")`.
+        """
+        if emit not in _EMITS:
+            msg = "unknown emit mode"
+            raise InvalidStep(msg, code="STEP-070", step=id, found=repr(emit), known=_EMITS, hint="correct emit=")
+        return self._then(KeyedAggregate(aggregates=checked(aggregates, id), emit=emit), id, uid)
+
+    def reduce(
+        self,
+        function: Callable[[dict[str, Any], dict[str, Any]], Any] | str,
+        *,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Combine each row with the result so far, `function(so_far, row)`; emits the result after every row."""
+        return self._then(Reduce(function=function_ref(function, step=id)), id, uid)
+
+    def process(
+        self,
+        function: ProcessFunction | type[ProcessFunction] | str,
+        *,
+        schema: SchemaLike | None = None,
+        outputs: Mapping[str, SchemaLike] | None = None,
+        on_error: OnErrorLike = "fail",
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Run a process function with state and timers; `outputs` declares side outputs by name and schema."""
+        label = id or f"{self._node.id}.process"
+        target = function() if isinstance(function, type) else function
+        reference = function_ref(target, step=label)
+        if not isinstance(reference.target, ProcessFunction):
+            msg = "process takes a ProcessFunction"
+            raise InvalidStep(
+                msg, code="STEP-071", step=label, found=reference.name, hint="subclass ms.ProcessFunction"
+            )
+        operation = Process(
+            function=reference,
+            schema=output_schema(type(reference.target).process, schema, step=label, many=True),
+            states=tuple(reference.target.state_descriptors()),
+            outputs=side_outputs(outputs or {}, label),
+            on_error=policy(on_error, label),
+        )
+        node = self._add(operation, id, uid)
+        self._job._add_dead_letter(node, on_error)
+        return self._job._stream(node)
+
+    def window(
+        self,
+        window: WindowSpec,
+        *,
+        allowed_lateness: DurationLike = 0,
+        trigger: TriggerSpec | Trigger | type[Trigger] | None = None,
+        accumulation: Accumulation = "accumulating",
+        evictor: EvictorSpec | None = None,
+    ) -> WindowedStream:
+        """Group the rows of a key; close it with `aggregate`, `reduce` or `process`.
+
+        Args:
+            window: `ms.tumbling("1m")`, `ms.count_window(100)`, …
+            allowed_lateness: how long a window of event time stays after its end to take late rows.
+            trigger: when a window fires; by default when its time has passed.
+            accumulation: `accumulating`: a firing has all rows of the window; `discarding`: those since the last firing.
+            evictor: which of its rows a firing sees.
+        """
+        lateness = duration_ms(allowed_lateness, what="allowed_lateness")
+        return WindowedStream(self, window_options(window, lateness, trigger, accumulation, evictor))
+
+    def join(
+        self,
+        other: KeyedStream,
+        *,
+        how: How = "inner",
+        within: tuple[DurationLike, DurationLike] | None = None,
+        where: str | None = None,
+        prefix: str | None = None,
+        keep: DurationLike | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Pair rows of two keyed streams that have equal keys; null keys have no partner.
+
+        A joined row has the columns of both sides and the later of their event times. With `within`, rows behind the
+        watermark go to the outputs `late` (of this stream) and `late_right` (of the other). A row that finds no partner is
+        emitted once the watermark has passed its last chance, whose time it carries. For joins by window see
+        `window(...).join(...)`.
+
+        Args:
+            other: the right side, keyed by columns of the same types.
+            how: `inner`; `left`, `right` or `full` also give rows without a partner, and need `within`.
+            within: lower and upper bound, both included, of the right row's event time minus the left row's.
+            where: a further condition on the columns of the joined row.
+            prefix: stands before the names of right columns that the left side has too.
+            keep: without `within`, forget rows that long after they came, by the epoch's clock; by default never.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        return self._pair(other, join_operation(how, within, where, prefix, keep), id, uid)
+
+    def temporal_join(
+        self,
+        versions: KeyedStream,
+        *,
+        how: Literal["inner", "left"] = "inner",
+        prefix: str | None = None,
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Join each row with the version of its key that was valid when the row happened.
+
+        A row of `versions` is valid from its event time until that of the next one with its key; of several at one instant the
+        last that came counts. A row waits until the watermark has passed it, and keeps its event time. Rows behind the
+        watermark go to the outputs `late` and, those of `versions`, `late_right`.
+
+        Args:
+            versions: the right side, keyed by columns of the same types, with event time.
+            how: `left` also gives rows that happened before the first version of their key.
+            prefix: stands before the names of right columns that the left side has too.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        return self._pair(versions, TemporalJoin(how=checked_how(how, ("inner", "left")), prefix=prefix), id, uid)
+
+    def deduplicate(
+        self,
+        *,
+        keep: Literal["first", "last"] = "first",
+        by: str | None = None,
+        ttl: DurationLike | None = None,
+        emit: RankEmit = "epoch",
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Keep one row of each key.
+
+        Args:
+            keep: `first` or `last`, to come or in the order `by`.
+            by: an order, as in `event_time, sequence`; of equal rows the first, or last, to come stays.
+            ttl: for the first to come: forget a key that long after its row, by the epoch's clock; its next row is then first.
+            emit: `epoch`: the row that stays, once per epoch in which it is another one than before, so that the last row
+                per key counts; the first row to come is emitted once. `end`: once per key, when the input ends.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        operation = Deduplicate(
+            keep=checked_choice(keep, ("first", "last"), "keep"),
+            by=by,
+            ttl=None if ttl is None else positive_ms(ttl, what="ttl"),
+            emit=checked_choice(emit, RANK_EMITS, "emit"),
+        )
+        return self._then(operation, id, uid)
+
+    def top_n(
+        self,
+        n: int,
+        *,
+        by: str,
+        rank: str = "rank_number",
+        ties: bool = False,
+        emit: RankEmit = "epoch",
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """The first N rows of each key in an order, with their rank from 1 on.
+
+        Args:
+            n: how many rows of each key stay.
+            by: an order, as in `price desc, event_id`; of equal rows the first to come comes first. Null is the smallest
+                value, as in Spark.
+            rank: the name of the column with the rank.
+            ties: equal rows share a rank, and all rows with a rank up to `n` stay; needs `emit='end'`.
+            emit: `epoch`: once per epoch, the rows whose rank is another one than before; the last row per key and rank
+                counts, and a rank once given is never vacated. `end`: once, when the input ends.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        operation = TopN(n=n, by=by, rank=rank, ties=ties, emit=checked_choice(emit, RANK_EMITS, "emit"))
+        return self._then(operation, id, uid)
+
+    def _pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
+        """Add a step over this stream and another keyed one."""
+        if not isinstance(other, KeyedStream) or other._job is not self._job:
+            msg = f"a {operation.kind} takes a keyed stream of the same job"
+            raise InvalidStep(
+                msg, code="STEP-077", step=given_id, found=repr(other), hint="call key_by on the other stream too"
+            )
+        inputs = (self._as_input(), other._as_input())
+        return self._job._stream(self._job._add(operation, inputs, given_id=given_id, uid=uid))
+
+    def connect(self, other: KeyedStream | BroadcastStream) -> ConnectedStreams:
+        """Bring two streams together: rows with equal keys meet the same state and timers.
+
+        The other stream is keyed too, or all of it reaches every subtask: `connect(rules.broadcast())`.
+        """
+        if isinstance(other, BroadcastStream) and other._job is self._job:
+            return ConnectedStreams(self._job, self._as_input(), other._as_input())
+        if not isinstance(other, KeyedStream) or other._job is not self._job:
+            msg = "connect takes a keyed stream of the same job"
+            raise InvalidStep(
+                msg, code="STEP-077", step=self._node.id, found=repr(other), hint="call key_by on the other stream too"
+            )
+        return ConnectedStreams(self._job, self._as_input(), other._as_input())
+
+    def _as_input(self) -> StepInput:
+        """This stream as the input of a step."""
+        partition: PartitionKind = "hash" if self._keys else "single"
+        return StepInput(step=self._node.id, output=self._output, partition=partition, keys=self._keys)
+
+    def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
+        """Look for a pattern in the rows of each key, in the order of event time, or as they come without event time.
+
+        Args:
+            pattern: `ms.pattern.begin("a").where("price > 10").next("b")`.
+            order_by: columns that order rows of one instant; without them such rows stay in the order they came.
+        """
+        if not isinstance(pattern, Pattern):
+            msg = "not a pattern"
+            raise InvalidStep(msg, code="STEP-107", found=repr(pattern), hint="pass ms.pattern.begin('a')")
+        return PatternStream(self, pattern.spec, ordered(order_by))
+
+    def patterns(
+        self,
+        updates: BroadcastStream,
+        *,
+        on_update: OnUpdate = "restart",
+        order_by: str | Sequence[str] = (),
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Look for all patterns that a broadcast stream brings, replaces and takes away while the job runs.
+
+        A row of `updates` has the columns `rule string` and `pattern string`, a definition in the form of job files, and may
+        have `version long` and `deleted boolean`. A match gives `rule`, `version`, the key columns, and `match`, the measures
+        of the definition as JSON. A definition that is not usable goes to the output `dead`.
+
+        Args:
+            updates: `rules.broadcast()`.
+            on_update: what becomes of the partial matches of a pattern that is replaced: `restart` drops them, `keep` lets
+                them run out, which needs `within`.
+            order_by: columns that order rows of one instant; without them such rows stay in the order they came.
+            id: names the state.
+            uid: names the state, if the step was called otherwise when it was written.
+        """
+        inputs = (self._as_input(), updates_input(updates, self._job, id))
+        operation = Patterns(on_update=on_update, order_by=ordered(order_by))
+        return self._job._stream(self._job._add(operation, inputs, given_id=id, uid=uid))
+
+    def _then(self, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
+        """Add a keyed step."""
+        return self._job._stream(self._add(operation, given_id, uid))
+
+    def _add(self, operation: Operation, given_id: str | None, uid: str | None) -> StreamNode:
+        return self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid)
+
+    def _label(self, kind: str) -> str:
+        """How a step without an id is called in messages."""
+        return f"{self._node.id}.{kind}"

@@ -1,0 +1,1 @@
+"""Aggregates, windows, triggers, evictors, watermarks and patterns as the user names them."""

@@ -1,0 +1,1 @@
+"""Commands that plan, run and end a job."""

@@ -1,0 +1,57 @@
+"""`millstream plan`: show a layer of a job's plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, assert_never
+
+import typer
+
+from millstream.cli.failure import reported
+from millstream.cli.jobs.target import load
+from millstream.cli.options import (
+    Checkpoint,
+    Confs,
+    Debug,
+    JobArgument,
+    Master,
+    Parallelism,
+    StateBackend,
+    deployment_of,
+    model_of,
+)
+from millstream.plan.compile import Layers, compile_job
+from millstream.plan.explain import Layer, explain, mermaid
+from millstream.plan.serialize import to_json
+
+Format = Literal["text", "json", "mermaid"]
+
+
+def plan(
+    job: JobArgument,
+    *,
+    layer: Annotated[Layer, typer.Option("--layer", help="Which layer.")] = "partitioned",
+    format: Annotated[Format, typer.Option("--format", help="How it is written.")] = "text",
+    checkpoint: Checkpoint = None,
+    master: Master = "local[*]",
+    state_backend: StateBackend = "rocksdb",
+    confs: Confs = None,
+    parallelism: Parallelism = None,
+    debug: Debug = False,
+) -> None:
+    """Compile a job and print a layer of its plan; nothing runs."""
+    with reported(debug=debug):
+        deployment = deployment_of(checkpoint, master, state_backend, confs)
+        typer.echo(_written(compile_job(model_of(load(job), parallelism), deployment), layer, format))
+
+
+def _written(layers: Layers, layer: Layer, form: Format) -> str:
+    match form:
+        case "text":
+            return explain(layers, layer)
+        case "json":
+            return json.dumps(to_json(layers, layer, portable=False), indent=2, ensure_ascii=False)
+        case "mermaid":
+            return mermaid(layers, layer)
+        case _:
+            assert_never(form)

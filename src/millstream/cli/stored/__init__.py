@@ -1,0 +1,1 @@
+"""Commands that look at what is stored: checkpoints, savepoints, state, caches."""

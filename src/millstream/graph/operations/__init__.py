@@ -1,0 +1,1 @@
+"""Operations of steps, as values."""

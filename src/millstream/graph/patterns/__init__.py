@@ -1,0 +1,1 @@
+"""Patterns as values, and the expressions over their matches."""

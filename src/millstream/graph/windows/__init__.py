@@ -1,0 +1,1 @@
+"""Windows, triggers and evictors as values."""

@@ -1,0 +1,1 @@
+"""Examines and mends checkpoints, state and savepoints; changes nothing it is not told to."""

@@ -1,0 +1,78 @@
+"""Savepoints of a checkpoint that nobody runs: its newest durable epoch, as a run would have exported it."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from millstream.api.running.control import Form
+from millstream.checkpoint.manifest import EpochManifest
+from millstream.checkpoint.page_file import PageFile
+from millstream.checkpoint.savepoint import CopiedFile, Savepoint, existing_savepoint
+from millstream.errors import CheckpointRefused
+from millstream.inspect.checkpoint import CheckpointView
+from millstream.inspect.state.stored import EngineFiles
+from millstream.jobmaster.savepoint.native import keep_manifest
+from millstream.jobmaster.savepoint.take import take_savepoint
+from millstream.state.layout import StateLayout
+from millstream.state.transfer.export import export_pages
+
+
+def save_stopped(view: CheckpointView, path: Path, identifier: str, form: Form) -> Savepoint:
+    """Take a savepoint of the newest durable epoch.
+
+    Refused where the last run broke off: its newest epoch may be durable and not yet published, and a job restored elsewhere
+    would never publish it.
+    """
+    existing = existing_savepoint(path, identifier)
+    if existing is not None:
+        return existing
+    manifest, head, lease = view.manifest(), view.head(), view.lease()
+    if head is None:
+        msg = "the head of the checkpoint is gone"
+        raise CheckpointRefused(msg, code="CKPT-012", hint="someone removed it; see `millstream doctor CHECKPOINT`")
+    if lease is None or not lease.is_settled:
+        msg = "the last run of the checkpoint broke off, so its newest epoch may not be published yet"
+        raise CheckpointRefused(
+            msg, code="CKPT-018", found=f"epoch {manifest.epoch}", hint="run the job again, then suspend it"
+        )
+    files = EngineFiles(manifest=manifest, folder=view.folder(manifest.engine, manifest.lineage))
+    return take_savepoint(
+        path,
+        identifier,
+        manifest,
+        key_groups=manifest.requirements["key_groups"],
+        history=[*head.origin.history, (manifest.lineage, manifest.epoch)],
+        files=_exported(files, path) if form == "canonical" else (),
+        native=_copied(files, path) if form == "native" else (),
+        sources=_sources(view, manifest),
+        kind=form,
+    )
+
+
+def _exported(files: EngineFiles, root: Path) -> list[Mapping[str, PageFile]]:
+    layouts = {uid: msgspec.convert(layout, StateLayout) for uid, layout in files.manifest.operators.items()}
+    attempt = uuid.uuid4().hex[:8]
+    return [
+        export_pages(pages, layouts, root, level=level, subtask=subtask, attempt=attempt)
+        for level in sorted({layout.level for layout in layouts.values()})
+        for subtask, pages in files.subtasks(level)
+    ]
+
+
+def _copied(files: EngineFiles, root: Path) -> list[CopiedFile]:
+    epoch = files.manifest.epoch
+    if files.manifest.engine == "spark":
+        copied = importlib.import_module("millstream.driver.spark_side").copy_committed(files.folder, root, epoch)
+    else:
+        copied = importlib.import_module("millstream.local.native").copy_state(files.folder, root, epoch)
+    return [keep_manifest(root, files.manifest), *copied]
+
+
+def _sources(view: CheckpointView, manifest: EpochManifest) -> dict[str, Path]:
+    folder = view.folder("sources", manifest.lineage)
+    return {uid: folder / uid for uid in manifest.sources}

@@ -1,0 +1,1 @@
+"""Reads stored state as tables."""

@@ -1,0 +1,94 @@
+"""Opens the driver's side of every source and sink of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from millstream.contract.connectors import SinkCommitter, SinkContext, SourceContext, SplitEnumerator, load
+from millstream.graph.step import Sink, Source
+from millstream.graph.stream_graph import StreamNode
+from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
+from millstream.model.connector import ConnectorSpec, is_written_directly, sink_declaration, source_declaration
+from millstream.plan.deployment import DeploymentPlan
+from millstream.runtime.closing import OpenedParts
+
+
+def nodes_of(deployment: DeploymentPlan) -> list[StreamNode]:
+    """All steps, in the order of the graph."""
+    return [node for planned in deployment.plan.vertices for node in planned.vertex.nodes]
+
+
+def uids_of(deployment: DeploymentPlan) -> dict[str, str]:
+    """Per step id its uid."""
+    return {node.id: node.uid for node in nodes_of(deployment)}
+
+
+def source_folders(deployment: DeploymentPlan, root: Path | None) -> dict[str, Path]:
+    """The folder of each source inside the checkpoint, by uid."""
+    sources = [node for node in nodes_of(deployment) if isinstance(node.operation, Source)]
+    return {} if root is None else {node.uid: root / node.uid for node in sources}
+
+
+def open_sources(
+    deployment: DeploymentPlan, folders: Mapping[str, Path], token: int, parts: OpenedParts
+) -> dict[str, SplitEnumerator]:
+    """The enumerators of all sources, by step; each is closed with the other parts of the run."""
+    opened: dict[str, SplitEnumerator] = {}
+    for node in nodes_of(deployment):
+        if isinstance(node.operation, Source):
+            folder = folders.get(node.uid)
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            context = SourceContext(
+                step=node.id,
+                schema=node.operation.schema,
+                log_dir=folder,
+                parallelism=deployment.plan.parallelism,
+                token=token,
+            )
+            enumerator = load(source_declaration(node.operation.connector).enumerator)
+            opened[node.id] = enumerator(node.operation.connector.options, context)
+            parts.add(f"source {node.id!r}", opened[node.id].close)
+    return opened
+
+
+def open_sinks(deployment: DeploymentPlan, lineage: str, token: int, parts: OpenedParts) -> dict[str, SinkCommitter]:
+    """The committers of all sinks, by step, in the order of the graph; each is closed with the other parts."""
+    opened: dict[str, SinkCommitter] = {}
+    for node in nodes_of(deployment):
+        if isinstance(node.operation, Sink):
+            assert node.input_schema is not None
+            connector = node.operation.connector
+            context = SinkContext(
+                job=deployment.name,
+                lineage=lineage,
+                step=node.uid,
+                schema=node.input_schema,
+                token=token,
+                is_direct=is_written_directly(connector, deployment.plan.graph.requirements.guarantee),
+            )
+            opened[node.id] = load(sink_declaration(connector).committer)(connector.options, context)
+            parts.add(f"sink {node.id!r}", opened[node.id].close)
+    return opened
+
+
+def participants_of(
+    deployment: DeploymentPlan, sources: Mapping[str, SplitEnumerator], sinks: Mapping[str, SinkCommitter]
+) -> dict[str, SourceParticipant | SinkParticipant]:
+    """Sources and sinks as participants, by uid, from sources to sinks."""
+    found: dict[str, SourceParticipant | SinkParticipant] = {}
+    for node in nodes_of(deployment):
+        if isinstance(node.operation, Source):
+            found[node.uid] = SourceParticipant(node.operation.connector.name, sources[node.id])
+        elif isinstance(node.operation, Sink):
+            found[node.uid] = SinkParticipant(node.operation.connector.name, sinks[node.id])
+    return found
+
+
+def sink_protocol(connector: ConnectorSpec, deployment: DeploymentPlan) -> str:
+    """How a sink of this run makes rows visible."""
+    if is_written_directly(connector, deployment.plan.graph.requirements.guarantee):
+        return "direct"
+    declared = sink_declaration(connector)
+    return str(declared.capability_of(connector.options) if declared.capability_of else declared.capability)

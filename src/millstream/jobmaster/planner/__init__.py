@@ -1,0 +1,1 @@
+"""Decides each epoch before it runs."""

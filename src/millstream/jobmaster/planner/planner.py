@@ -1,0 +1,288 @@
+"""Decides each epoch before it runs: how far to read, the clock, the watermarks, and whether it is the last.
+
+The decision depends on the plan before it, on what the tasks reported, on the sources and on the clock. It becomes the offset
+that Spark logs, so it is taken once; a replayed epoch is not decided again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from millstream.api.running.result import PartitionWatermark
+from millstream.contract.connectors import Advance, SelectiveEnumerator, Split, SplitEnumerator
+from millstream.jobmaster.planner.alignment import paused, source_of
+from millstream.jobmaster.planner.learned import PlannerState, learn
+from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps
+from millstream.jobmaster.planner.watermarks import Sight, decide, partition_watermarks, stood
+from millstream.model.time import LAST_EVENT, MAX_TIME, MIN_TIME
+from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.epoch import EpochPlan, SavepointRequest, combined_name, times_for
+from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
+
+Clock = Callable[[], int]
+
+
+class Rest:
+    """A pause that has begun."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pause has passed."""
+        return time.monotonic() >= self._until
+
+
+class Planner:
+    """Plans the epochs of one run."""
+
+    def __init__(
+        self,
+        deployment: DeploymentPlan,
+        sources: Mapping[str, SplitEnumerator],
+        clock: Clock,
+        state: PlannerState | None,
+    ) -> None:
+        self._deployment, self._sources, self._clock = deployment, sources, clock
+        self._credit: dict[str, int] = {flow.source: flow.credit for flow in deployment.flow}
+        self._time_steps = time_steps(deployment)
+        self._event_time_of = event_time_of(deployment)
+        self._combinations = combinations(deployment)
+        self.state = state or PlannerState(started=clock())
+        self._selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
+        self._resumed = MIN_TIME if state is None else clock()
+        self._stated: dict[str, int] = {}
+        self._known: dict[str, Collection[str]] = {}
+        self.lag: dict[str, int] = {}
+        self._origin: EpochPlan | None = None
+        self._is_draining = False
+        self._is_held = False
+        self._wanted: SavepointRequest | None = None
+        self._rested = Rest(0.0)
+
+    @property
+    def at_source(self) -> set[str]:
+        """The event-time steps that see the partitions of sources themselves."""
+        return {step for step, time_step in self._time_steps.items() if time_step.is_at_source}
+
+    def start_from(self, restored: EpochPlan) -> None:
+        """A lineage that continues where a savepoint ended; sources it does not know start at their beginning."""
+        self._resumed = self._clock()
+        positions = {name: restored.sources.get(name, source.initial()) for name, source in self._sources.items()}
+        self._origin = EpochPlan(
+            epoch=-1,
+            now=restored.now,
+            sources=positions,
+            watermarks={step: mark for step, mark in restored.watermarks.items() if step in self._time_steps},
+            combined={n: m for n, m in restored.combined.items() if n in map(combined_name, self._combinations)},
+            finished=[name for name in restored.finished if name in self._sources and not restored.terminal],
+        )
+
+    def initial(self) -> EpochPlan:
+        """What stands before the first epoch."""
+        if self._origin is not None:
+            return self._origin
+        positions = {name: source.initial() for name, source in self._sources.items()}
+        return EpochPlan(epoch=-1, now=self.state.started, sources=positions)
+
+    def drain(self) -> None:
+        """Read nothing more; the next epoch is the last."""
+        self._is_draining = True
+
+    def hold(self) -> None:
+        """Plan nothing more."""
+        self._is_held = True
+
+    def export(self, savepoint: SavepointRequest) -> None:
+        """The next epoch exports its state, whether or not there are rows; one that ends the run reads nothing new."""
+        self._wanted = savepoint
+
+    def rest(self, seconds: float) -> None:
+        """An epoch is finished: plan the next one no sooner than that, unless someone waits for it."""
+        self._rested = Rest(seconds)
+
+    def next(self, last: EpochPlan) -> EpochPlan:
+        """The next epoch, or `last` itself when nothing is due."""
+        if last.terminal or self._is_held:
+            return last
+        if self._wanted is not None:
+            return self._exporting(last, self._wanted)
+        if not self._is_draining and not self._rested.is_over:
+            return last
+        waiting, advances = self._advances(last)
+        self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
+        plan = self._plan(last, advances, waiting)
+        if self._is_draining:
+            return self._terminal(last, plan.now)
+        is_restored = last.epoch == -1 and self._origin is not None
+        if plan.sources != last.sources or self._is_due(plan) or is_restored:
+            return plan
+        if len(plan.finished) == len(self._sources):
+            return self._terminal(last, plan.now)
+        return plan if _is_realigned(plan, last) else last
+
+    def first(self, last: EpochPlan) -> EpochPlan:
+        """The next epoch, without rows where nothing is due.
+
+        An engine that runs its first epoch whatever there is to read asks for it like this.
+        """
+        plan = self.next(last)
+        return self._without_rows(last) if plan is last else plan
+
+    def _exporting(self, last: EpochPlan, savepoint: SavepointRequest) -> EpochPlan:
+        """An epoch that exports its state."""
+        self._wanted, self._is_held = None, savepoint.ends
+        if savepoint.ends:
+            return self._without_rows(last, savepoint)
+        waiting, advances = self._advances(last)
+        return msgspec.structs.replace(self._plan(last, advances, waiting), savepoint=savepoint)
+
+    def _without_rows(self, last: EpochPlan, savepoint: SavepointRequest | None = None) -> EpochPlan:
+        """An epoch that reads nothing and moves no watermark."""
+        return msgspec.structs.replace(
+            last,
+            epoch=last.epoch + 1,
+            now=max(self._clock(), last.now),
+            previous=last.watermarks,
+            previous_combined=last.combined,
+            follows=last.digest,
+            savepoint=savepoint,
+        )
+
+    def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
+        """Which sources wait for others, and how far each is read."""
+        sight = self._sight(last, self._now(last, {}))
+        waiting = paused(self._time_steps.values(), self.state, sight, self._selective)
+        return waiting, {name: self._advance(name, last, waiting) for name in self._sources}
+
+    def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
+        source, position = self._sources[name], self._position(last, name)
+        if name in waiting:
+            found = source.advance(position, 0)
+            return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+        left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
+        if left_out and isinstance(source, SelectiveEnumerator):
+            return source.advance_without(position, self._credit[name], left_out)
+        return source.advance(position, self._credit[name])
+
+    def _sight(self, last: EpochPlan, now: int) -> Sight:
+        goes_on = any(name not in last.finished for name in self._sources)
+        return Sight(now, last.finished, self._stated, self._known, self._resumed, goes_on)
+
+    def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
+        """The clock of the next epoch: never behind that of the last, unless a script says so."""
+        scripted = [advance.now for advance in advances.values() if advance.now is not None]
+        return max(scripted) if scripted else max(self._clock(), last.now)
+
+    def _position(self, plan: EpochPlan, source: str) -> Any:
+        """Where a plan leaves a source; one the job did not have then stands at its beginning."""
+        found = plan.sources.get(source)
+        return self._sources[source].initial() if found is None else found
+
+    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
+        now = self._now(last, advances)
+        # No row happens behind the last event: a source that says more says no more than that.
+        self._stated = {n: min(a.watermark, LAST_EVENT) for n, a in advances.items() if a.watermark is not None}
+        self._known = {name: advance.partitions for name, advance in advances.items()}
+        sight = self._sight(last, now)
+        steps = self._time_steps.values()
+        before = stood(steps, sight, last)
+        marks = decide(steps, self._combinations, self.state, sight, before)
+        positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
+        finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
+        return EpochPlan(
+            epoch=last.epoch + 1,
+            now=now,
+            sources=positions,
+            watermarks=marks.steps,
+            previous=before.steps,
+            combined=marks.combined,
+            previous_combined=before.combined,
+            finished=finished,
+            paused=waiting,
+            follows=last.digest,
+        )
+
+    def _terminal(self, last: EpochPlan, now: int) -> EpochPlan:
+        return EpochPlan(
+            epoch=last.epoch + 1,
+            now=now,
+            sources=last.sources,
+            watermarks=dict.fromkeys(self._time_steps, MAX_TIME),
+            previous=last.watermarks,
+            previous_combined=last.combined,
+            finished=sorted(self._sources),
+            terminal=True,
+            follows=last.digest,
+        )
+
+    def _is_due(self, plan: EpochPlan) -> bool:
+        """Whether a timer is due although no row came."""
+        if any(due <= plan.now for due in self.state.processing_due.values()):
+            return True
+        for step, dues in self.state.event_due.items():
+            seen = self._event_time_of[step]
+            # What waits for the end of time itself, as windows without bounds do, waits for the terminal epoch.
+            if seen and min(dues.values()) <= min(times_for(plan, seen).watermark, MAX_TIME - 1):
+                return True
+        return False
+
+    def absorb(self, plan: EpochPlan, reports: Iterable[TaskReport]) -> None:
+        """Learn from the reports of an epoch that ran."""
+        learn(self.state, {name: step.operation for name, step in self._time_steps.items()}, plan, reports)
+
+    def watermarks(self, plan: EpochPlan, last: EpochPlan) -> tuple[PartitionWatermark, ...]:
+        """How far each partition had come when `plan` was decided behind `last`; asked before the plan is absorbed."""
+        if plan.terminal:
+            return ()
+        return partition_watermarks(self._time_steps.values(), self.state, self._sight(last, plan.now), plan.paused)
+
+    def lowest(self, plan: EpochPlan) -> int:
+        """The lowest watermark that a keyed step follows; that of an event-time step where none does."""
+        followed = [times_for(plan, seen).watermark for seen in self._event_time_of.values() if seen]
+        return min(followed or plan.watermarks.values(), default=MIN_TIME)
+
+    def tasks(self, start: EpochPlan, end: EpochPlan, run: RunIdentity) -> list[TaskInput]:
+        """The level-0 tasks of an epoch: its splits in order, spread evenly; always at least one task."""
+        splits = [
+            (name, split)
+            for name, source in sorted(self._sources.items())
+            if name in end.sources and end.sources[name] != self._position(start, name)
+            for split in source.splits(self._position(start, name), end.sources[name])
+        ]
+        shares = spread(splits, self._deployment.plan.parallelism)
+        return [
+            TaskInput(
+                task=number,
+                tasks=len(shares),
+                plan=end,
+                splits=[(name, split.partition, split.body) for name, split in share],
+                run=run,
+            )
+            for number, share in enumerate(shares)
+        ]
+
+
+def _is_realigned(plan: EpochPlan, last: EpochPlan) -> bool:
+    """Whether other sources wait now, or one has ended behind its last rows: epochs record it, though they read nothing.
+
+    What follows the watermark of a source that has ended is done when a plan says so, and others may be silent for long.
+    """
+    return plan.paused != last.paused or plan.finished != last.finished
+
+
+def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
+    """Consecutive splits per task, with about equal rows; order is kept across tasks."""
+    weights = [max(1, split.rows) for _, split in splits]
+    whole, before = max(1, sum(weights)), 0
+    shares: list[list[tuple[str, Split]]] = [[] for _ in range(tasks)]
+    for named, weight in zip(splits, weights, strict=True):
+        shares[min(tasks - 1, (before + weight // 2) * tasks // whole)].append(named)
+        before += weight
+    return [share for share in shares if share] or [[]]

@@ -1,0 +1,190 @@
+"""How far event time has come: the watermark of each partition, step and combination of steps, as functions over values.
+
+The watermark of a step is the minimum over its partitions that are neither idle nor finished; when all its sources have
+ended it moves to the end of time, so that what is open behind it is closed before anybody stops waiting for it. A vertex that
+sees several steps follows those that are neither idle nor over. Neither ever goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from millstream.api.running.result import PartitionWatermark
+from millstream.graph.operations.watermark import EventTime
+from millstream.jobmaster.planner.learned import PlannerState, Seen, is_paused
+from millstream.model.time import MAX_TIME, MIN_TIME
+from millstream.plan.epoch import EpochPlan, combined_name
+
+
+class TimeStep(msgspec.Struct, frozen=True):
+    """An event-time step, and where its rows come from."""
+
+    id: str
+    operation: EventTime
+    sources: tuple[str, ...]
+    is_at_source: bool
+    """Whether it sees the partitions of its sources, rather than those of an exchange."""
+
+
+class Sight(NamedTuple):
+    """What a decision is taken from, beside what was learned."""
+
+    now: int
+    finished: Collection[str]
+    """Sources of which everything was read before."""
+    stated: Mapping[str, int]
+    """Watermarks that sources state themselves."""
+    known: Mapping[str, Collection[str]] = {}
+    """Partitions that sources say they have."""
+    resumed: int = MIN_TIME
+    """The clock when this run began: partitions were not read while there was none."""
+    goes_on: bool = True
+    """Whether a source is still read. Behind the last one the terminal epoch comes, which moves every watermark itself."""
+
+    def is_over(self, step: TimeStep) -> bool:
+        """Whether a step has met all its rows: what an exchange still holds is known of sources alone."""
+        return self.goes_on and step.is_at_source and all(source in self.finished for source in step.sources)
+
+
+class Mark(NamedTuple):
+    """How far one partition has come; a source that has shown nothing stands for its partitions."""
+
+    partition: str
+    watermark: int
+    is_idle: bool
+
+
+def marks_of(step: TimeStep, state: PlannerState, sight: Sight) -> list[Mark]:
+    """The partitions of a step that are not finished."""
+    seen = state.partitions.get(step.id, {})
+    if not step.is_at_source:
+        return _seen_marks(step, seen.items(), state, sight) or [_silent(step, step.id, state.started, sight)]
+    marks: list[Mark] = []
+    for source in step.sources:
+        if source in sight.finished:
+            continue
+        if source in sight.stated:
+            marks.append(Mark(source, sight.stated[source], is_idle=False))
+            continue
+        mine = [(partition, content) for partition, content in seen.items() if partition.startswith(f"{source}/")]
+        silent = [name for name in _known(source, sight) if name not in seen] if mine else [source]
+        marks += _seen_marks(step, mine, state, sight)
+        marks += [_silent(step, name, _first_read(source, state, sight), sight) for name in silent]
+    return marks
+
+
+def _known(source: str, sight: Sight) -> list[str]:
+    return [f"{source}/{partition}" for partition in sight.known.get(source, ())]
+
+
+def _seen_marks(step: TimeStep, seen: Iterable[tuple[str, Seen]], state: PlannerState, sight: Sight) -> list[Mark]:
+    return [
+        Mark(partition, _mark(step.operation, content), _is_idle(step.operation, partition, content, state, sight))
+        for partition, content in seen
+    ]
+
+
+def _mark(operation: EventTime, seen: Seen) -> int:
+    if operation.strategy == "none":
+        return MIN_TIME
+    if operation.is_marked:
+        return MIN_TIME if seen.mark is None else seen.mark
+    return seen.newest - operation.max_delay - 1
+
+
+def _is_idle(operation: EventTime, partition: str, seen: Seen, state: PlannerState, sight: Sight) -> bool:
+    if operation.idle_after is None:
+        return False
+    now = state.now if state.now is not None and is_paused(partition, state.paused) else sight.now
+    return now - _counted_from(seen.at, sight) >= operation.idle_after
+
+
+def _counted_from(at: int, sight: Sight) -> int:
+    # A scripted clock may lie before the clock on the wall, by which the run began.
+    return max(at, sight.resumed) if sight.resumed <= sight.now else at
+
+
+def _first_read(source: str, state: PlannerState, sight: Sight) -> int:
+    """When a source was first read; one that the job has just got, now."""
+    return state.since.get(source, sight.now if state.since else state.started)
+
+
+def _silent(step: TimeStep, name: str, since: int, sight: Sight) -> Mark:
+    """Something that has shown nothing yet holds the watermark until it counts as idle."""
+    idle_after = step.operation.idle_after
+    return Mark(name, MIN_TIME, idle_after is not None and sight.now - _counted_from(since, sight) >= idle_after)
+
+
+class Watermarks(NamedTuple):
+    """The watermarks of an epoch."""
+
+    steps: dict[str, int]
+    combined: dict[str, int]
+    """Where a vertex sees several steps."""
+
+
+def stood(steps: Iterable[TimeStep], sight: Sight, last: EpochPlan) -> Watermarks:
+    """The watermarks of the epoch before; the end of time is taken back where a job has got rows to read again."""
+    ended = {step.id for step in steps if all(source in sight.finished for source in step.sources)}
+    return Watermarks(
+        {step: mark for step, mark in last.watermarks.items() if mark < MAX_TIME or step in ended},
+        {name: mark for name, mark in last.combined.items() if mark < MAX_TIME or ended.issuperset(name.split(" "))},
+    )
+
+
+def decide(
+    steps: Collection[TimeStep],
+    combinations: Iterable[Sequence[str]],
+    state: PlannerState,
+    sight: Sight,
+    before: Watermarks,
+) -> Watermarks:
+    """The watermarks of the epoch behind the one in which they were `before`."""
+    over = {step.id for step in steps if sight.is_over(step)}
+    marks = {step.id: [mark.watermark for mark in marks_of(step, state, sight) if not mark.is_idle] for step in steps}
+    decided = {
+        step.id: MAX_TIME
+        if step.id in over
+        else _moved(
+            step.operation, marks[step.id], before.steps.get(step.id, MIN_TIME), state.moved.get(step.id), sight
+        )
+        for step in steps
+    }
+    combined: dict[str, int] = {}
+    for names in combinations:
+        name = combined_name(names)
+        stands = before.combined.get(name, min(before.steps.get(each, MIN_TIME) for each in names))
+        heard = [MAX_TIME] if over.issuperset(names) else [decided[each] for each in names if marks[each]]
+        combined[name] = max(stands, min(heard, default=stands))
+    return Watermarks(decided, combined)
+
+
+def _moved(operation: EventTime, active: Sequence[int], before: int, moved: int | None, sight: Sight) -> int:
+    if operation.interval is not None and moved is not None and sight.now - moved < operation.interval:
+        return before
+    return max(min(active), before) if active else before
+
+
+def partition_watermarks(
+    steps: Iterable[TimeStep], state: PlannerState, sight: Sight, paused: Collection[str]
+) -> tuple[PartitionWatermark, ...]:
+    """Every partition with its watermark; those that hold a step back are the lowest that are not idle."""
+    found: list[PartitionWatermark] = []
+    for step in steps:
+        marks = sorted(marks_of(step, state, sight))
+        lowest = min((mark.watermark for mark in marks if not mark.is_idle), default=None)
+        found += [
+            PartitionWatermark(
+                step=step.id,
+                partition=mark.partition,
+                watermark=mark.watermark,
+                is_idle=mark.is_idle,
+                is_holding=not mark.is_idle and mark.watermark == lowest,
+                is_paused=is_paused(mark.partition, paused),
+            )
+            for mark in marks
+        ]
+    return tuple(found)

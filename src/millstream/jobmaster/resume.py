@@ -1,0 +1,113 @@
+"""Whether a job may take over the state of a checkpoint or a savepoint; refused before anything is touched."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.checkpoint.manifest import EpochManifest, source_connectors
+from millstream.checkpoint.savepoint import Savepoint
+from millstream.errors import CheckpointRefused
+from millstream.graph.operations.watermark import EventTime
+from millstream.graph.step import Source
+from millstream.jobmaster.compatibility import JobShape, compare, obstacles_in_place, shape_of
+from millstream.jobmaster.connectors import nodes_of
+from millstream.jobmaster.start import Start
+from millstream.plan.deployment import DeploymentPlan
+from millstream.state.layout import StateLayout
+
+_OTHERWISE = "or take a savepoint and restore it: millstream savepoint create, then run --from-savepoint"
+
+
+def check_resume(deployment: DeploymentPlan, newest: EpochManifest, engine: str) -> None:
+    """A checkpoint is resumed in place by its engine and parallelism, as long as the state may stay where it lies."""
+    plan = deployment.plan
+    if newest.engine != engine:
+        msg = "the checkpoint was written by another engine"
+        raise CheckpointRefused(
+            msg, code="CKPT-011", found=newest.engine, known=engine, hint=f"run it on that engine, {_OTHERWISE}"
+        )
+    if newest.parallelism != plan.parallelism:
+        msg = "the checkpoint was written with another parallelism"
+        raise CheckpointRefused(
+            msg,
+            code="CKPT-008",
+            found=newest.parallelism,
+            known=plan.parallelism,
+            hint=f"set parallelism={newest.parallelism}, {_OTHERWISE}",
+        )
+    stored, mine = shape_of_manifest(newest), shape_of(deployment)
+    refusal = compare(stored, mine).refusal()
+    if refusal is not None:
+        raise refusal
+    obstacles = [*obstacles_in_place(stored, mine), *_renamed(deployment, newest.uids)]
+    if obstacles:
+        msg = "the job changed since the checkpoint was written: " + "; ".join(obstacles)
+        raise CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, {_OTHERWISE}")
+
+
+def check_restore(deployment: DeploymentPlan, savepoint: Savepoint, engine: str, start: Start) -> None:
+    """A savepoint is restored by a job of its name whose state is compatible; a native one by the very same plan."""
+    if savepoint.job != deployment.name:
+        msg = "the savepoint belongs to another job"
+        raise CheckpointRefused(
+            msg, code="CKPT-005", found=savepoint.job, known=deployment.name, hint="restore it with that job"
+        )
+    refusal = compare(
+        shape_of_savepoint(savepoint), shape_of(deployment), allow_dropped=start.allow_dropped_state
+    ).refusal()
+    if refusal is not None:
+        raise refusal
+    if savepoint.kind == "native":
+        _check_native(deployment, savepoint, engine)
+
+
+def _check_native(deployment: DeploymentPlan, savepoint: Savepoint, engine: str) -> None:
+    plan = deployment.plan
+    if engine == "local" and deployment.checkpoint is None:
+        msg = "a native savepoint is files of an engine, and this run keeps none"
+        raise CheckpointRefused(msg, code="CKPT-063", hint="run with checkpoint=DIR (--checkpoint DIR)")
+    stored = (savepoint.engine, savepoint.parallelism, savepoint.fingerprint)
+    mine = (engine, plan.parallelism, plan.fingerprint.whole)
+    if stored != mine:
+        msg = "a native savepoint is restored by the plan, parallelism and engine that wrote it"
+        raise CheckpointRefused(
+            msg,
+            code="CKPT-023",
+            found=f"{engine}, parallelism {plan.parallelism}, plan {plan.fingerprint.whole}",
+            known=f"{savepoint.engine}, parallelism {savepoint.parallelism}, plan {savepoint.fingerprint}",
+            hint="restore it as it was and take a canonical savepoint there",
+        )
+
+
+def _renamed(deployment: DeploymentPlan, uids: dict[str, str]) -> list[str]:
+    """Steps that the epoch plan names by id: under another id it would not find them."""
+    before = {uid: step for step, uid in uids.items()}
+    return [
+        f"{node.operation.kind} {before[node.uid]!r} is now called {node.id!r}"
+        for node in nodes_of(deployment)
+        if isinstance(node.operation, (Source, EventTime)) and before.get(node.uid, node.id) != node.id
+    ]
+
+
+def shape_of_manifest(manifest: EpochManifest) -> JobShape:
+    """The shape of the job that wrote a manifest."""
+    return JobShape(
+        fingerprint=manifest.fingerprint,
+        parallelism=manifest.parallelism,
+        depth=manifest.depth,
+        layouts=msgspec.convert(manifest.operators, dict[str, StateLayout]),
+        sources=source_connectors(manifest),
+        sinks={uid: sink.protocol for uid, sink in manifest.sinks.items()},
+    )
+
+
+def shape_of_savepoint(savepoint: Savepoint) -> JobShape:
+    """The shape of the job that a savepoint was taken of."""
+    return JobShape(
+        fingerprint=savepoint.fingerprint,
+        parallelism=savepoint.parallelism,
+        depth=savepoint.depth,
+        layouts=msgspec.convert(savepoint.layouts, dict[str, StateLayout]),
+        sources=savepoint.connectors,
+        sinks=savepoint.protocols,
+    )

@@ -1,0 +1,368 @@
+"""One run of a job, apart from the engine: its checkpoint, its sources and sinks, its planner, and the end of each epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from millstream.api.functions.user_metrics import gathered
+from millstream.api.running.control import RunControl, request_ids
+from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
+from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
+from millstream.checkpoint.failpoint import failpoint
+from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.savepoint import CopiedFile, Savepoint
+from millstream.checkpoint.stores.base import ManifestStore
+from millstream.checkpoint.stores.memory import MemoryStore
+from millstream.checkpoint.stores.open import open_store
+from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
+from millstream.jobmaster.connectors import (
+    open_sources,
+    participants_of,
+    source_folders,
+    uids_of,
+)
+from millstream.jobmaster.ownership import Ownership
+from millstream.jobmaster.planner.learned import PlannerState
+from millstream.jobmaster.planner.planner import Clock, Planner
+from millstream.jobmaster.reports import acknowledged, read_reports, staged_epoch
+from millstream.jobmaster.requests import Requests
+from millstream.jobmaster.resume import check_resume
+from millstream.jobmaster.savepoint.native import adopt_native, keep_manifest
+from millstream.jobmaster.savepoint.take import take_savepoint
+from millstream.jobmaster.start import Beginning, Start, restored_plan, restored_state
+from millstream.model.counts import Counts, StepCounts, total
+from millstream.model.guarantee import Guarantee
+from millstream.model.ids import Epoch
+from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.epoch import EpochPlan, plan_from_json
+from millstream.runtime.closing import OpenedParts
+from millstream.runtime.messages import RunIdentity, TaskReport
+from millstream.runtime.operators.layouts import layouts_of
+from millstream.state.transfer.load import load_sources
+
+Engine = Literal["spark", "local"]
+
+
+class EngineSide(Protocol):
+    """What an engine does with its own files while a run starts."""
+
+    def check(self, run: Run, newest: EpochManifest | None) -> None:
+        """Refuse files that do not fit the newest durable epoch."""
+        ...
+
+    def place(self, run: Run, root: Path, savepoint: Savepoint) -> None:
+        """Put the files of a native savepoint where the lineage keeps its state."""
+        ...
+
+
+class Run:
+    """Owns everything of a run that does not depend on the engine.
+
+    The order of starting is the order of safety: lease, lineage, fences, newest manifest, its checks, recovery, sources.
+    """
+
+    def __init__(
+        self,
+        deployment: DeploymentPlan,
+        *,
+        engine: Engine,
+        clock: Clock | None = None,
+        listener: Listener | None = None,
+        start: Start | None = None,
+        control: RunControl | None = None,
+        side: EngineSide,
+        result: RunResult | None = None,
+    ) -> None:
+        self.deployment, self.engine = deployment, engine
+        self._clock, self._listener = clock or _wall_clock, listener
+        self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
+        self._side = side
+        control = control or RunControl()
+        self._log = control.log
+        self._log.at(job=deployment.name)
+        self._parts = OpenedParts()
+        try:
+            self._store = store_of(deployment)
+            self._parts.add("the store of the manifests", self._store.close)
+            # What was left before a run is for the one before it; what is left while it starts again is for itself.
+            self._old_requests = request_ids(self._store) if control.failures == 0 else frozenset()
+            self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
+            self.lease, self.lineage = self._owned.lease, self._owned.lineage
+            self._open(self._owned.beginning, control)
+        except BaseException as problem:
+            self._parts.close(problem)
+            raise
+        self.result = result or RunResult(job=deployment.name, checkpoint=deployment.checkpoint)
+        self.result.guarantee = deployment.plan.graph.requirements.guarantee
+        if self.result.resumed_from is None and self.resumed is not None:
+            self.result.resumed_from = self.resumed.epoch
+        self._began = self._epoch_began = time.monotonic()
+        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=self.resumed.epoch if self.resumed else None)
+        if self._owned.replaced is not None:
+            self._log.taken_over(self._owned.replaced)
+        self._log.started(self.result, engine)
+
+    # Starting.
+
+    def _open(self, beginning: Beginning, control: RunControl) -> None:
+        self._layouts = layouts_of(self.deployment)
+        folders = self._folders = source_folders(self.deployment, self.folder("sources"))
+        if beginning.savepoint is not None:
+            self._place(beginning.savepoint, folders)
+        self._sources = open_sources(self.deployment, folders, self.lease.token, self._parts)
+        self._coordinator = EpochCoordinator(
+            self._store,
+            self._owned.keeper,
+            self._identity(),
+            participants_of(self.deployment, self._sources, self._owned.sinks),
+            self.lease,
+            retained=self.deployment.epochs.retained,
+        )
+        self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
+        self.planner = self._planner(beginning)
+        self._last = self.resume_plan() or self.planner.initial()
+        self.requests = Requests(self._store, control, self.planner, self._savepoints(), self._old_requests)
+
+    def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
+        """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""
+        root = Path(self._owned.beginning.head.origin.savepoint)
+        load_sources(root, savepoint, folders)
+        if savepoint.kind == "native":
+            self._side.place(self, root, savepoint)
+            adopt_native(self._store, self._owned.keeper, root, savepoint)
+
+    def _check(self, newest: EpochManifest | None) -> None:
+        if newest is not None:
+            check_resume(self.deployment, newest, self.engine)
+        self._side.check(self, newest)
+
+    def _planner(self, beginning: Beginning) -> Planner:
+        state = None if self.resumed is None else msgspec.convert(self.resumed.planner, PlannerState)
+        planner = Planner(self.deployment, self._sources, self._clock, state)
+        if beginning.savepoint is not None and self.resumed is None:
+            uids = uids_of(self.deployment)
+            planner.state = restored_state(beginning.savepoint, uids, planner.at_source)
+            planner.start_from(restored_plan(beginning.savepoint, uids))
+        elif self.resumed is not None and self.resumed.epoch == 0:
+            planner.start_from(self._before_first(self.resumed))
+        return planner
+
+    def _before_first(self, first: EpochManifest) -> EpochPlan:
+        """Where the lineage began: Spark may replay its first epoch, and asks what stood before it."""
+        uids = uids_of(self.deployment)
+        known = {step: first.sources[uids[step]].start for step in self._sources if uids[step] in first.sources}
+        return EpochPlan(epoch=-1, now=0, sources={step: start for step, start in known.items() if start is not None})
+
+    def _identity(self) -> Identity:
+        plan = self.deployment.plan
+        requirements = plan.graph.requirements
+        return Identity(
+            job=self.deployment.name,
+            lineage=self.lineage,
+            token=self.lease.token,
+            guarantee=requirements.guarantee,
+            fingerprint=plan.fingerprint,
+            engine=self.engine,
+            parallelism=plan.parallelism,
+            depth=plan.depth,
+            requirements={"guarantee": requirements.guarantee, "key_groups": plan.key_groups},
+            operators={uid: msgspec.to_builtins(layout) for uid, layout in self._layouts.items()},
+            uids=uids_of(self.deployment),
+            history=self._owned.history,
+        )
+
+    def folder(self, name: str) -> Path | None:
+        """A folder of this lineage inside the checkpoint directory."""
+        return None if self._root is None else self._root / name / self.lineage
+
+    def _savepoints(self) -> Path | None:
+        return None if self._root is None else self._root.resolve() / "savepoints"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the checkpoint's last epoch was the terminal one: there is nothing left to run."""
+        return self.resumed is not None and self.resumed.kind == "terminal"
+
+    def resume_plan(self) -> EpochPlan | None:
+        """The plan of the last durable epoch."""
+        return None if self.resumed is None else plan_from_json(self.resumed.plan)
+
+    def identity_for(self, plan: EpochPlan) -> RunIdentity:
+        """What the tasks of an epoch are told about the run."""
+        # Also when the first epoch is durable already: a replay starts without state.
+        restore = self._owned.beginning.head.origin.savepoint if plan.epoch == 0 else ""
+        return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore)
+
+    # Epochs.
+
+    def plan_next(self, last: EpochPlan, *, always_begins: bool = False) -> EpochPlan:
+        """Decide the next epoch, as long as this run owns the checkpoint; the first one may have to be, whatever is due."""
+        self.lease.check()
+        # What was asked before an epoch is planned counts for it, however short epochs are.
+        self.requests.poll()
+        plan = self.planner.first(last) if always_begins and last.epoch < 0 else self.planner.next(last)
+        if plan is not last:
+            failpoint("planned")
+        return plan
+
+    def begin_epoch(self, epoch: int) -> None:
+        """The tasks of an epoch are about to run."""
+        self._epoch_began = time.monotonic()
+        self._coordinator.begin(Epoch(epoch))
+        failpoint("begun")
+
+    @property
+    def phase(self) -> Phase:
+        """How far the epoch in flight is."""
+        return self._coordinator.phase
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest epoch that is published; -1 before the first."""
+        return self._last.epoch
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the epoch in flight has taken longer than an epoch may."""
+        in_flight = self.phase not in (Phase.COMMITTED, Phase.ABORTED)
+        return in_flight and time.monotonic() - self._epoch_began > self.deployment.epochs.timeout / 1000
+
+    def refuse_overdue(self) -> None:
+        """An epoch past its time does not become durable."""
+        if self.is_overdue and self.phase != Phase.DURABLE:
+            msg = f"an epoch took longer than {self.deployment.epochs.timeout} ms"
+            raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
+
+    def finish_epoch(
+        self, encoded: Sequence[bytes], segments: Sequence[Segment] = (), *, number: int | None = None
+    ) -> EpochPlan:
+        """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
+        reports = read_reports(encoded)
+        plan = acknowledged(self.deployment, reports)
+        if number not in (None, plan.epoch):
+            msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
+            raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
+        self.refuse_overdue()
+        is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
+        held = self.planner.watermarks(plan, self._last)
+        if not is_replay:
+            self.planner.absorb(plan, reports)
+        counts = total(report.counts for report in reports)
+        learned = self.planner.state
+        staged = staged_epoch(self.deployment, plan, self._last, learned, reports, counts, segments)
+        manifest = self._coordinator.commit(staged)
+        if plan.savepoint is not None:
+            self._export(manifest, plan, reports)
+        self._last = plan
+        try:
+            if not is_replay:
+                self._note(plan, counts, reports, held)
+        finally:
+            # The epoch is published, whatever a listener makes of it.
+            self.planner.rest(self.deployment.epochs.min_pause / 1000)
+            self.requests.epoch_done(plan)
+        return plan
+
+    def _export(self, manifest: EpochManifest, plan: EpochPlan, reports: Sequence[TaskReport]) -> None:
+        assert plan.savepoint is not None
+        take_savepoint(
+            plan.savepoint.path,
+            plan.savepoint.id,
+            manifest,
+            key_groups=self.deployment.plan.key_groups,
+            history=[*self._owned.history, (self.lineage, plan.epoch)],
+            files=[report.savepoint for report in reports],
+            sources=self._folders,
+        )
+        self.result.savepoint = plan.savepoint.path
+        self._log.at(epoch=plan.epoch)
+        self._log.savepoint(plan.savepoint.id, plan.savepoint.path, "canonical")
+
+    def _note(
+        self, plan: EpochPlan, counts: Counts, reports: Sequence[TaskReport], held: tuple[PartitionWatermark, ...]
+    ) -> None:
+        now = time.monotonic()
+        rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
+        rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
+        lags = self.planner.lag
+        summary = EpochSummary(
+            epoch=plan.epoch,
+            rows_in=rows_in,
+            rows_out=rows_out,
+            lag=sum(lags.values()) if lags else None,
+            watermark=self.planner.lowest(plan),
+            seconds=now - self._epoch_began,
+            terminal=plan.terminal,
+            guarantee=self.result.guarantee,
+            token=self.lease.token,
+            now=plan.now,
+            steps=plan.watermarks,
+            watermarks=held,
+            failures=self.result.failures,
+            counts=counts,
+            metrics=gathered(report.metrics for report in reports),
+            busy=busy_seconds(report.busy for report in reports),
+        )
+        self.result.add(summary, now - self._began)
+        self._epoch_began = now
+        self._log.published(summary)
+        if self._listener is not None:
+            self._listener(summary)
+
+    def take_native(self, copy: Callable[[Path, int], list[CopiedFile]]) -> None:
+        """Serve the request for a native savepoint: `copy` brings the engine's files of an epoch into a directory."""
+        pending, newest = self.requests.native, self._coordinator.newest()
+        assert pending is not None, "called when a native savepoint is wanted"
+        try:
+            if newest is None:
+                msg = "no epoch is durable yet"
+                raise ExternalFailure(msg, code="RUN-012", hint="ask again after the first epoch")
+            path = self.requests.native_path(pending)
+            take_savepoint(
+                path,
+                pending.request.id,
+                newest,
+                key_groups=self.deployment.plan.key_groups,
+                history=[*self._owned.history, (self.lineage, newest.epoch)],
+                native=[keep_manifest(path, newest), *copy(path, newest.epoch)],
+                sources=self._folders,
+                kind="native",
+            )
+        except (MillstreamError, OSError) as problem:
+            self._log.savepoint_failed(pending.request.id, problem)
+            self.requests.savepoint_failed(pending, problem)
+            return
+        self.result.savepoint = str(path)
+        self._log.savepoint(pending.request.id, str(path), "native")
+        self.requests.savepoint_done(pending, str(path))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        self._parts.add(
+            "the requests", lambda: self.requests.close(problem if isinstance(problem, Exception) else None)
+        )
+        self.close(problem)
+
+    def close(self, cause: BaseException | None = None) -> None:
+        """Release sources, sinks, the lease and the store; the error that ends the run, if there is one, is kept."""
+        self._owned.is_settled = self._coordinator.phase != Phase.DURABLE
+        self._parts.add("the epoch in flight", self._coordinator.abort)
+        self._parts.close(cause)
+
+
+def store_of(deployment: DeploymentPlan) -> ManifestStore:
+    """Where a run keeps head, lease and manifests. Best effort keeps nothing that outlives the run."""
+    if deployment.checkpoint is None or deployment.plan.graph.requirements.guarantee is Guarantee.BEST_EFFORT:
+        return MemoryStore()
+    return open_store(deployment.manifests or Path(deployment.checkpoint) / "millstream")
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000

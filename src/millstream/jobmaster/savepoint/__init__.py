@@ -1,0 +1,1 @@
+"""The driver's part of savepoints."""

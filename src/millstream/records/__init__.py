@@ -1,0 +1,1 @@
+"""Rows and keys in the forms in which they travel and are stored."""

@@ -1,0 +1,1 @@
+"""Fused chains of steps without state."""

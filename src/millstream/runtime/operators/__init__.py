@@ -1,0 +1,1 @@
+"""Keyed operators: the contract, the table of them, and one folder for each family."""

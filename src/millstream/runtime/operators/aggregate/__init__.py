@@ -1,0 +1,1 @@
+"""Running aggregates and reductions per key."""

@@ -1,0 +1,1 @@
+"""Patterns: rows of a key that follow each other in a given way."""

@@ -1,0 +1,95 @@
+"""The keyed operator of patterns: rows wait for the watermark, are put in the order of time, and are matched per key."""
+
+from __future__ import annotations
+
+from millstream.graph.operations.rank import instant_order
+from millstream.graph.patterns.match_expression import measures_of
+from millstream.graph.step import MAIN, TIMED_OUT, Pattern
+from millstream.graph.stream_graph import StreamNode
+from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
+from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.operators.contract import RowOutput, Turn
+from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.pattern.compile import Program
+from millstream.runtime.operators.pattern.epoch import Matching, Sought, match_arrived, without_collection
+from millstream.runtime.operators.pattern.matching import key_matcher
+from millstream.runtime.operators.pattern.results import FunctionResults, MeasureResults, Results
+from millstream.runtime.operators.pattern.waiting import WaitingRows, waiting_stores
+from millstream.state.pages import Due
+from millstream.state.slots import Slot, Store, stored_types
+
+
+def pattern_slots(node: StreamNode) -> tuple[Slot, ...]:
+    """The partial matches of each pattern by its version."""
+    assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
+    row = row_type(node.input_schema)
+    saved = tuple_of(list_of(tuple_of(int, int, row)), list_of(tuple_of(int, int, int)), list_of(tuple_of(int, int)))
+    return (Slot(name="partial", kind="matches", content=dict_of(str, saved)),)
+
+
+def pattern_stores(node: StreamNode) -> tuple[Store, ...]:
+    """Partial matches per key, and rows that wait for the watermark."""
+    assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
+    keys = node.input_schema.select(node.keys)
+    return (Store(uid=node.uid, content=pattern_slots(node), keys=keys), *waiting_stores(node))
+
+
+class PatternOperator:
+    """Looks for a pattern in the rows of each key; patterns that a stream brings are in `rules`."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Pattern)
+        assert node.input_schema is not None
+        self._node, self._operation, self._rows = node, node.operation, node.input_schema
+        self._keys = node.input_schema.select(node.keys)
+        self._order = instant_order(node.operation.order_by, self._rows)
+        self._slots = stored_types(pattern_slots(node))
+        self._paging = Paging(key_groups, page_bytes)
+        self._measures = [
+            measures_of(measures, node.operation.pattern, self._rows, self._keys, step=node.id)
+            for measures in (node.operation.measures, node.operation.timed_out_measures)
+        ]
+        program = Program(node.operation.pattern, self._rows, step=node.id)
+        matcher = key_matcher(program, self._rows, step=node.id, keeps_expired=TIMED_OUT in node.outputs)
+        self._sought = [Sought(program, matcher, program.conditions.examine)]
+
+    @without_collection()
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, what the watermark makes ready, rows after it."""
+        self._sought[0].program.conditions.now = turn.times.now
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, is_trusted=True)
+        matching = Matching(self._node, self._sought, self._results(turn), entries)
+        if not self._node.event_time:
+            matching.expire(turn.times.now)
+            match_arrived(self._node, turn, turn.before, matching, self._order)
+            matching.pass_watermark()
+            match_arrived(self._node, turn, turn.after, matching, self._order)
+            matching.close()
+            return entries.flush()
+        waiting = WaitingRows(self._node, turn, self._order, self._paging.key_groups)
+        waiting.add(turn.before, turn.times.before, BEFORE)
+        matching.advance(waiting.ready(turn.times.watermark), turn.times.watermark)
+        matching.pass_watermark()
+        waiting.add(turn.after, turn.times.watermark, AFTER)
+        matching.close()
+        due = entries.flush()
+        return Due(min(due.event, waiting.flush(turn.times.watermark)), due.processing, due.expiry)
+
+    def _results(self, turn: Turn) -> dict[str, Results]:
+        operation = self._operation
+        functions = {MAIN: operation.function, TIMED_OUT: operation.timed_out}
+        counts = turn.hands.count(self._node.id)
+        bad = turn.hands.bad_records(self._node.id, None)
+        found: dict[str, Results] = {}
+        for output, measures in zip((MAIN, TIMED_OUT), self._measures, strict=True):
+            function, schema = functions[output], self._node.outputs.get(output)
+            if schema is None:
+                continue
+            if function is None:
+                found[output] = MeasureResults(
+                    measures, self._keys, self._rows, (output, schema), turn.emit, counts, step=self._node.id
+                )
+            else:
+                out = RowOutput(output, schema, bad, counts, turn.emit)
+                found[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
+        return found

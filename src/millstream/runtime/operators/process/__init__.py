@@ -1,0 +1,1 @@
+"""Process functions with state and timers, over one stream or two."""

@@ -1,0 +1,16 @@
+"""Functions over two keyed streams: rows of both sides meet the state and timers of their key."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from millstream.runtime.operators.process.operator import Calls, ProcessOperator
+
+
+class CoProcessOperator(ProcessOperator):
+    """Runs one function of two inputs. Within a phase the rows of the left side come first."""
+
+    def _rows(self, calls: Calls, rows: list[pa.Table], others: list[pa.Table], watermark: int) -> None:
+        left, right = (edge.keys for edge in self._node.inputs)
+        calls.rows(rows, watermark, keys=left, method="process_left")
+        calls.rows(others, watermark, keys=right, method="process_right")

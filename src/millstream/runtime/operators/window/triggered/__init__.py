@@ -1,0 +1,1 @@
+"""Windows that fire when their trigger says so."""

@@ -1,0 +1,108 @@
+"""Windows that fire when their trigger says so. Everything that is decided follows from the epoch plan, state and rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.graph.step import LATE, Window
+from millstream.graph.stream_graph import StreamNode
+from millstream.records.batch import Batch
+from millstream.records.codecs import batch_to_rows
+from millstream.records.value_types import list_of, tuple_of
+from millstream.runtime.bad_records import failure
+from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.operators.contract import Turn, key_rows
+from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.window.open_windows import Assigner, assigner_of
+from millstream.runtime.operators.window.triggered.adding import Adding
+from millstream.runtime.operators.window.triggered.calls import Calls
+from millstream.runtime.operators.window.triggered.contents import TriggeredContents
+from millstream.runtime.operators.window.triggered.firing import Firing
+from millstream.runtime.operators.window.triggered.triggers import trigger_spec, trigger_types
+from millstream.runtime.operators.window.triggered.windows import OpenWindow
+from millstream.state.entries import Entries
+from millstream.state.pages import Due
+from millstream.state.slots import Slot, slots_of, stored_types
+from millstream.state.ttl import Sweep
+
+
+def triggered_slots(node: StreamNode) -> tuple[Slot, ...]:
+    """The states of the key, then the list of open windows."""
+    assert isinstance(node.operation, Window)
+    return _slots(node.operation, TriggeredContents(node))
+
+
+def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
+    trigger = tuple_of(*(kind | None for kind in trigger_types(trigger_spec(operation))))
+    state = tuple_of(*(each.content | None for each in operation.window_states))
+    generic: Any = OpenWindow
+    windows = list_of(generic[contents.type, trigger, state])
+    return (*slots_of(operation.key_states), Slot(name="windows", kind="windows", content=windows))
+
+
+class TriggeredWindowOperator:
+    """Open windows per key, with trigger, pane and state; see `Firing` for what happens when time goes on."""
+
+    def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
+        assert isinstance(node.operation, Window)
+        assert node.input_schema is not None
+        self._node, self._operation = node, node.operation
+        self._contents = TriggeredContents(node)
+        self._spec = trigger_spec(node.operation)
+        self._needs_rows = self._contents.needs_rows or bool(self._spec.functions)
+        self._needs_times = node.operation.window.is_event_timed or self._spec.needs_event_time
+        self._assign = _assigner(node.operation)
+        self._types = stored_types(_slots(node.operation, self._contents))
+        self._keys = node.input_schema.select(node.keys)
+        self._paging = Paging(key_groups, page_bytes)
+
+    def run(self, turn: Turn) -> Due:
+        """Rows before the watermark, then what time brings, then rows after it."""
+        entries = self._paging.entries(turn, self._node.uid, self._keys, self._types)
+        sweep = Sweep(self._operation.key_states)
+        entries.event_expiry = sweep.event_expiry
+        calls = Calls(self._node, self._contents, turn)
+        self._rows(turn, turn.before, turn.times.before, entries, calls, BEFORE)
+        Firing(calls, entries, turn.times).run()
+        if self._operation.key_states:
+            sweep.run(entries, now=turn.times.now, watermark=turn.times.watermark)
+        calls.advance()
+        self._rows(turn, turn.after, turn.times.watermark, entries, calls, AFTER)
+        calls.flush()
+        return entries.flush()
+
+    def _rows(
+        self, turn: Turn, tables: list[pa.Table], watermark: int, entries: Entries, calls: Calls, phase: int
+    ) -> None:
+        counts = turn.hands.count(self._node.id)
+        calls.scope.watermark, calls.scope.clock = watermark, turn.times.now
+        for batch, pieces in key_rows(tables, self._node.keys, entries):
+            rows = batch_to_rows(batch.rows) if self._needs_rows else [{}] * batch.num_rows
+            times = self._times(batch)
+            values = self._contents.values_of(batch.rows)
+            late = []
+            for start, end, entry in pieces:
+                adding = Adding(calls, entry, self._assign)
+                late += [at for at in range(start, end) if not adding.add(rows[at], times[at], values[at])]
+                adding.settle()
+            counts.rows_in += batch.num_rows
+            counts.late += len(late)
+            counts.passed += batch.num_rows - len(late)
+            if late:
+                turn.emit(LATE, batch.take(np.array(late)), phase)
+
+    def _times(self, batch: Batch) -> list[Any]:
+        is_timed = batch.times is not None and not batch.times.null_count
+        if self._needs_times and not is_timed:
+            raise failure(
+                self._node.id, f"a batch of {batch.num_rows} rows", "a row without event time reached a window"
+            )
+        return [None] * batch.num_rows if batch.times is None else list(batch.times.to_pylist())
+
+
+def _assigner(operation: Window) -> Assigner | None:
+    """The windows of an instant; `None` where there is one for all rows."""
+    return assigner_of(operation.window) if operation.window.has_bounds else None

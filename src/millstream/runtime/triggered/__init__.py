@@ -1,1 +1,0 @@
-"""Windows with triggers, row by row: open windows per key with their timers, panes and state."""

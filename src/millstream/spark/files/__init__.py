@@ -1,0 +1,1 @@
+"""Spark's own files in a checkpoint, read and mended without Spark."""

@@ -1,0 +1,1 @@
+"""What steps keep per key: pages of entries, columns and segments."""

@@ -1,0 +1,1 @@
+"""State on its way into savepoints and out of them."""
