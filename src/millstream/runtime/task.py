@@ -24,7 +24,7 @@ from millstream.model.ids import Epoch
 from millstream.plan.epoch import EpochPlan, times_for
 from millstream.plan.partitioned import PlannedEdge
 from millstream.records.batch import Batch
-from millstream.runtime.chain.stages import Hands, run_stages
+from millstream.runtime.chain.stages import Ledger, run_stages
 from millstream.runtime.closing import OpenedParts
 from millstream.runtime.exchange.cells import (
     AFTER,
@@ -45,7 +45,7 @@ from millstream.runtime.exchange.cells import (
 )
 from millstream.runtime.exchange.combining import CombiningSender
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.kinds import accumulators_of, combines, ranks, window_binner
 from millstream.runtime.operators.rank.order import Ranking, RankingSender
 from millstream.runtime.program import LevelProgram
@@ -55,7 +55,7 @@ from millstream.state.kept_pages import KeptPages
 from millstream.state.pages import PageStore
 
 
-class _TaskHands(Hands):
+class _TaskLedger(Ledger):
     """Collects what stages report."""
 
     def __init__(self, report: TaskReport, now: int) -> None:
@@ -88,7 +88,7 @@ class LevelTask:
         self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
         self._report = TaskReport(level=program.level, task=task, tasks=tasks)
-        self._hands = _TaskHands(self._report, plan.now)
+        self._ledger = _TaskLedger(self._report, plan.now)
         self._clock = VertexClock(self._report.busy)
         self._writers: dict[str, SinkWriter] = {}
         self._staging: dict[str, str] = {}
@@ -136,11 +136,11 @@ class LevelTask:
         }
         rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
         if planned.edge.partition == "hash" and ranks(node):
-            return RankingSender(rows, Ranking(node), self._hands.count(node.id), payload)
+            return RankingSender(rows, Ranking(node), self._ledger.count(node.id), payload)
         return rows
 
     def _combining(self, planned: PlannedEdge, target: Target, node: StreamNode, payload: int) -> Sender:
-        counts = self._hands.count(node.id)
+        counts = self._ledger.count(node.id)
         late_target = target._replace(port=late_port(planned.port))
         is_read = any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges)
         late = RowSender(late_target, self._outbox, by_key(node.keys, target), payload) if is_read else None
@@ -154,14 +154,14 @@ class LevelTask:
     def _push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
         """Run a vertex's chain over rows of its head."""
         self._clock.enter(vertex.id)
-        for made in run_stages(self._program.stages[vertex.id], batch, self._hands):
+        for made in run_stages(self._program.stages[vertex.id], batch, self._ledger):
             last = vertex.nodes[-1]
             if isinstance(last.operation, Sink):
                 self._staging[last.id] = vertex.id
                 self._stage(last, made)
             else:
                 self._route(last.id, MAIN, made, phase)
-        for step, letters in self._hands.dead_letters():
+        for step, letters in self._ledger.dead_letters():
             self._route(step, DEAD, Batch(letters), phase)
         self._clock.leave()
 
@@ -185,7 +185,7 @@ class LevelTask:
                 attempt=self._attempt,
             )
             self._writers[node.id] = self._program.sink_writer(node)(connector.options, node.input_schema, task)
-        counts = self._hands.count(node.id)
+        counts = self._ledger.count(node.id)
         counts.rows_in += batch.num_rows
         counts.passed += batch.num_rows
         counts.rows_out += batch.num_rows
@@ -198,7 +198,7 @@ class LevelTask:
         with self._aborting():
             for source, partition, body in splits:
                 vertex = next(vertex for vertex in self._program.vertices if vertex.id == source)
-                self._hands.partition = f"{source}/{partition}"
+                self._ledger.partition = f"{source}/{partition}"
                 yield from self._read_split(vertex, body)
             yield from self._finish()
 
@@ -206,8 +206,8 @@ class LevelTask:
         operation = vertex.head.operation
         assert isinstance(operation, Source)
         declared = source_declaration(operation.connector)
-        counts = self._hands.count(vertex.id)
-        bad = self._hands.bad_records(vertex.id, operation.on_error)
+        counts = self._ledger.count(vertex.id)
+        bad = self._ledger.bad_records(vertex.id, operation.on_error)
         self._clock.enter(vertex.id)
         for item in open_reader(declared.reader, operation.connector.options, operation.schema).read(body):
             if isinstance(item, BadRecord):
@@ -274,13 +274,13 @@ class LevelTask:
 
         # The edges of a vertex are planned in the order of its inputs.
         first, second = (ports[:1], ports[1:]) if isinstance(vertex.head.operation, TWO_INPUTS) else (ports, [])
-        turn = Turn(
+        work = EpochWork(
             times=times_for(self._plan, vertex.head.event_time),
             before=_tables(gate, first, BEFORE),
             after=_tables(gate, first, AFTER),
             store=store,
             emit=emit,
-            hands=self._hands,
+            ledger=self._ledger,
             other_before=_tables(gate, second, BEFORE),
             other_after=_tables(gate, second, AFTER),
             subtask=self._report.task,
@@ -290,15 +290,15 @@ class LevelTask:
             for port in ports:
                 for batch in gate.batches(late_port(port), phase):
                     emit(LATE, batch, phase)
-        due = self._program.operators[vertex.id].run(turn)
+        due = self._program.operators[vertex.id].run(work)
         self._report.event_due[vertex.id] = due.event
         self._report.processing_due = min(self._report.processing_due, due.processing)
-        for step, letters in self._hands.dead_letters():
+        for step, letters in self._ledger.dead_letters():
             self._route(step, DEAD, Batch(letters), AFTER)
 
     def _finish(self) -> Iterator[Cell]:
         """Close senders and writers; the last cells are the plan for the next level and the report."""
-        for step, letters in self._hands.dead_letters():
+        for step, letters in self._ledger.dead_letters():
             self._route(step, DEAD, Batch(letters), AFTER)
         for sender in self._senders.values():
             sender.close()

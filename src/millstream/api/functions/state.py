@@ -23,7 +23,7 @@ Migrate = Callable[[Any, int], Any]
 class StateCell(Protocol):
     """The current key's slot for one state; the runtime provides it. Expired content reads as absent.
 
-    `load` hands out the stored object itself: whoever changes it in place stores it again.
+    `load` ledger out the stored object itself: whoever changes it in place stores it again.
     """
 
     def load(self) -> Any:

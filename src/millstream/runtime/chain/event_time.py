@@ -21,7 +21,7 @@ from millstream.runtime.expressions import Predicate
 from millstream.state.segment import Flags
 
 if TYPE_CHECKING:
-    from millstream.runtime.chain.stages import Hands
+    from millstream.runtime.chain.stages import Ledger
 
 
 class Timing:
@@ -33,31 +33,31 @@ class Timing:
         self._predicate = Predicate(node.expressions[0][1]) if node.expressions else None
         self._carried = None if node.operation.watermark is None else node.operation.watermark.column
 
-    def timed(self, batch: Batch, hands: Hands) -> Batch:
+    def timed(self, batch: Batch, ledger: Ledger) -> Batch:
         """The good rows, with their event times."""
-        counts = hands.count(self._step)
+        counts = ledger.count(self._step)
         counts.rows_in += batch.num_rows
         times = event_times(batch.rows.column(self._operation.column))
         batch = Batch(batch.rows, times)
         if times.null_count or not _are_events(times):
-            batch = self._without(batch, _nulls(times) | _others(times), self._operation.column, times, hands)
-        batch, mark = self._marked(batch, hands)
+            batch = self._without(batch, _nulls(times) | _others(times), self._operation.column, times, ledger)
+        batch, mark = self._marked(batch, ledger)
         counts.passed += batch.num_rows
         counts.rows_out += batch.num_rows
         if batch.num_rows:
-            hands.saw_times(self._step, int(np.asarray(batch.times).max()), rows=batch.num_rows, mark=mark)
+            ledger.saw_times(self._step, int(np.asarray(batch.times).max()), rows=batch.num_rows, mark=mark)
         return batch
 
-    def _without(self, batch: Batch, bad: Flags, column: str, times: pa.Int64Array, hands: Hands) -> Batch:
+    def _without(self, batch: Batch, bad: Flags, column: str, times: pa.Int64Array, ledger: Ledger) -> Batch:
         """The rows that are not bad; the others go where the policy says."""
-        records, places = hands.bad_records(self._step, self._operation.on_error), np.flatnonzero(bad)
+        records, places = ledger.bad_records(self._step, self._operation.on_error), np.flatnonzero(bad)
         found = times.take(pa.array(places)).to_pylist()
         for row, time in zip(shown_rows(batch.rows.take(pa.array(places))), found, strict=True):
             problem = "null is no event time" if time is None else event_time_problem(time)
             records.refuse(row, f"column {column!r}: {problem}")
         return batch.filter(pa.array(~bad))
 
-    def _marked(self, batch: Batch, hands: Hands) -> tuple[Batch, int | None]:
+    def _marked(self, batch: Batch, ledger: Ledger) -> tuple[Batch, int | None]:
         """The rows, without those that carry a bad mark, and the newest mark."""
         if batch.num_rows and self._operation.function is not None:
             return batch, _asked(self._step, self._operation.function.target, batch)
@@ -69,7 +69,7 @@ class Timing:
             marks = event_times(batch.rows.column(self._carried))
             says = says & ~_nulls(marks)
             if (bad := says & _others(marks)).any():
-                batch, says = self._without(batch, bad, self._carried, marks, hands), says[~bad]
+                batch, says = self._without(batch, bad, self._carried, marks, ledger), says[~bad]
                 marks = marks.filter(pa.array(~bad))
         found = marks.filter(pa.array(says))
         return batch, int(np.asarray(found).max()) if len(found) else None

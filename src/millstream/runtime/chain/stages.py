@@ -27,12 +27,12 @@ from millstream.runtime.expressions import Predicate, Projection
 
 NOT_A_ROW = "(not a row)"
 """Stands for the columns of what is no row, so that a schema refuses it by name."""
-Stage = Callable[[Batch, "Hands"], Iterable[Batch]]
+Stage = Callable[[Batch, "Ledger"], Iterable[Batch]]
 """One stage of a chain: takes a batch, gives the batches behind it."""
 
 
-class Hands:
-    """What a stage may use of the task it runs in."""
+class Ledger:
+    """The books of a task: what became of the rows of each step, its bad records, and the clock of the epoch."""
 
     def __init__(self, counts: Callable[[str], StepCounts], now: int) -> None:
         self.count = counts
@@ -66,11 +66,11 @@ def build_stages(nodes: Iterable[StreamNode]) -> list[Stage]:
     return stages
 
 
-def run_stages(stages: list[Stage], batch: Batch, hands: Hands) -> Iterable[Batch]:
+def run_stages(stages: list[Stage], batch: Batch, ledger: Ledger) -> Iterable[Batch]:
     """Push a batch through all stages."""
     batches: Iterable[Batch] = (batch,)
     for stage in stages:
-        batches = [out for each in batches for out in stage(each, hands)]
+        batches = [out for each in batches for out in stage(each, ledger)]
     return batches
 
 
@@ -97,8 +97,8 @@ def _stage(node: StreamNode) -> Stage:
 
 
 def _pass_stage(step: str) -> Stage:
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        _passed(hands.count(step), batch.num_rows)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        _passed(ledger.count(step), batch.num_rows)
         return (batch,)
 
     return stage
@@ -111,9 +111,9 @@ def _passed(counts: StepCounts, rows: int) -> None:
 
 
 def _filter_stage(step: str, predicate: Predicate) -> Stage:
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         kept = batch.filter(evaluated(step, predicate.mask, batch.rows))
-        counts = hands.count(step)
+        counts = ledger.count(step)
         counts.rows_in += batch.num_rows
         counts.passed += kept.num_rows
         counts.rows_out += kept.num_rows
@@ -124,8 +124,8 @@ def _filter_stage(step: str, predicate: Predicate) -> Stage:
 
 
 def _project_stage(step: str, projection: Projection) -> Stage:
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        _passed(hands.count(step), batch.num_rows)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        _passed(ledger.count(step), batch.num_rows)
         return (Batch(evaluated(step, projection.apply, batch.rows), batch.times),)
 
     return stage
@@ -134,9 +134,9 @@ def _project_stage(step: str, projection: Projection) -> Stage:
 def _lookup_stage(node: StreamNode) -> Stage:
     lookup = LookupJoin(node)
 
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        made, missing = lookup.join(batch, hands.now)
-        counts = hands.count(node.id)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        made, missing = lookup.join(batch, ledger.now)
+        counts = ledger.count(node.id)
         filtered = missing if isinstance(node.operation, Lookup) and node.operation.how == "inner" else 0
         counts.rows_in += batch.num_rows
         counts.passed += batch.num_rows - filtered
@@ -148,8 +148,8 @@ def _lookup_stage(node: StreamNode) -> Stage:
 
 
 def _async_stage(node: StreamNode, operation: AsyncMap) -> Stage:
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        counts, bad = hands.count(node.id), hands.bad_records(node.id, operation.on_error)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        counts, bad = ledger.count(node.id), ledger.bad_records(node.id, operation.on_error)
         rows = batch_to_rows(batch.rows)
         counts.rows_in += len(rows)
         found = answers(operation, rows)
@@ -186,8 +186,8 @@ def at_step(problem: MillstreamError, step: str) -> StepFailed:
 def _event_time_stage(node: StreamNode) -> Stage:
     timing = Timing(node)
 
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        made: Batch = evaluated(node.id, lambda _: timing.timed(batch, hands), batch.rows)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        made: Batch = evaluated(node.id, lambda _: timing.timed(batch, ledger), batch.rows)
         return (made,) if made.num_rows else ()
 
     return stage
@@ -196,8 +196,8 @@ def _event_time_stage(node: StreamNode) -> Stage:
 def _batches_stage(step: str, operation: MapBatches) -> Stage:
     function, schema = operation.function.target, operation.schema.arrow
 
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
-        _passed(hands.count(step), batch.num_rows)
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        _passed(ledger.count(step), batch.num_rows)
         try:
             made = function(batch.rows)
         except Exception as problem:
@@ -249,27 +249,27 @@ class Passed(NamedTuple):
 
 
 def _python_stage(nodes: list[StreamNode]) -> Stage:
-    def stage(batch: Batch, hands: Hands) -> Iterable[Batch]:
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         made = []
         for start in range(0, batch.num_rows, _CHUNK):
             chunk = batch.slice(start, _CHUNK)
             rows = batch_to_rows(chunk.rows)
-            passed = _through(nodes, Passed(rows, range(len(rows)), len(rows)), hands)
+            passed = _through(nodes, Passed(rows, range(len(rows)), len(rows)), ledger)
             if passed.rows:
-                made.append(_collected(passed, chunk, nodes[-1], hands))
+                made.append(_collected(passed, chunk, nodes[-1], ledger))
         return (joined(made),) if made else ()
 
     return stage
 
 
-def _through(nodes: list[StreamNode], rows: Passed, hands: Hands) -> Passed:
+def _through(nodes: list[StreamNode], rows: Passed, ledger: Ledger) -> Passed:
     """Run Python steps one behind the other; the last one counts what it emits when its rows have become a batch."""
     for node in nodes:
         operation = node.operation
         assert isinstance(operation, PythonMap)
-        counts = hands.count(node.id)
+        counts = ledger.count(node.id)
         counts.rows_in += len(rows.rows)
-        bad = hands.bad_records(node.id, operation.on_error)
+        bad = ledger.bad_records(node.id, operation.on_error)
         rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, operation.function.target, bad)
         counts.passed += rows.passed
         counts.filtered += rows.filtered
@@ -284,9 +284,9 @@ def _as_dicts(rows: list[Any]) -> list[Any]:
     return rows if set(map(type, rows)) <= {dict} else [dict(as_mapping(row)) for row in rows]
 
 
-def _collected(passed: Passed, chunk: Batch, last: StreamNode, hands: Hands) -> Batch:
+def _collected(passed: Passed, chunk: Batch, last: StreamNode, ledger: Ledger) -> Batch:
     assert isinstance(last.operation, PythonMap)
-    bad, counts = hands.bad_records(last.id, last.operation.on_error), hands.count(last.id)
+    bad, counts = ledger.bad_records(last.id, last.operation.on_error), ledger.count(last.id)
     is_one_to_one = last.operation.shape != "flat_map"
     kept, values = to_batch(passed.rows, last.outputs["main"], bad.refuse if is_one_to_one else bad.refuse_result)
     if is_one_to_one:

@@ -16,7 +16,7 @@ from millstream.plan.epoch import EpochTimes
 from millstream.records.batch import Batch, from_table
 from millstream.records.key_groups import stable_order
 from millstream.runtime.bad_records import BadRecords
-from millstream.runtime.chain.stages import Hands, to_batch
+from millstream.runtime.chain.stages import Ledger, to_batch
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.state.entries import Entries, Entry, pages_of
 from millstream.state.pages import STATE_BYTES, Due, PageStore
@@ -30,8 +30,8 @@ Emit = Callable[[str, Batch, int], None]
 """Takes an output name, rows and the phase they belong to."""
 
 
-class Turn(NamedTuple):
-    """One epoch of one keyed step in one subtask."""
+class EpochWork(NamedTuple):
+    """What one keyed step has to do in one epoch in one subtask: rows, times, its state, and where results go."""
 
     times: EpochTimes
     before: list[pa.Table]
@@ -40,7 +40,7 @@ class Turn(NamedTuple):
     """Rows that came after it."""
     store: PageStore
     emit: Emit
-    hands: Hands
+    ledger: Ledger
     other_before: list[pa.Table] = []
     """As `before`, of the second input of a step that takes two."""
     other_after: list[pa.Table] = []
@@ -52,7 +52,7 @@ class Turn(NamedTuple):
 class KeyedOperator(Protocol):
     """Runs the same in every engine: rows before the watermark, then due timers, then rows after it."""
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Handle one epoch; returns when the step next has something due."""
         ...
 

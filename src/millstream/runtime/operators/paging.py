@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.state.columns import ColumnPages
 from millstream.state.compat.float_keys import MergeRows, MergeSlots, rekey_columns
 from millstream.state.entries import Entries
@@ -23,7 +23,7 @@ class Paging(NamedTuple):
 
     def entries(
         self,
-        turn: Turn,
+        work: EpochWork,
         uid: str,
         keys: Schema,
         slots: list[Any],
@@ -33,19 +33,19 @@ class Paging(NamedTuple):
     ) -> Entries:
         """State as entries per key; `is_trusted` where no user code makes their content, `merge` where two can be made one."""
         return Entries(
-            StepPages(turn.store, uid),
+            StepPages(work.store, uid),
             keys,
             slots,
             key_groups=self.key_groups,
             page_bytes=self.page_bytes,
-            state_bytes=turn.state_bytes,
+            state_bytes=work.state_bytes,
             is_trusted=is_trusted,
             merge=merge,
         )
 
     def columns(
         self,
-        turn: Turn,
+        work: EpochWork,
         node: StreamNode,
         stored: pa.Schema,
         merge: MergeRows,
@@ -57,7 +57,7 @@ class Paging(NamedTuple):
 
         `merge` makes rows of one key one; not `is_merged` where the order decides in which they came.
         """
-        pages = StepPages(turn.store, node.uid)
+        pages = StepPages(work.store, node.uid)
         rekey_columns(pages, stored, node.keys, merge, is_merged=is_merged)
         return ColumnPages(
             pages,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.state.columns import ColumnPages
 from millstream.state.pages import PageId
 
@@ -31,21 +31,21 @@ class Share(NamedTuple):
         return pages if self.groups is None else {page for page in pages if page.group in self.groups}
 
 
-def shares_of(turn: Turn, pages: ColumnPages, due: set[PageId]) -> Iterator[Share]:
+def shares_of(work: EpochWork, pages: ColumnPages, due: set[PageId]) -> Iterator[Share]:
     """The epoch in shares: each with the rows of its key groups. `due` are pages that are needed besides those of the rows.
 
     A key group is never cut: one that is larger than the budget is a share of its own.
     """
-    most = max(1, turn.state_bytes // (_COPIES * pages.page_bytes))
+    most = max(1, work.state_bytes // (_COPIES * pages.page_bytes))
     if len(pages) <= most:
-        yield Share(turn.before, turn.after, None)
+        yield Share(work.before, work.after, None)
         return
-    placed = [[(table, pages.groups(table)) for table in tables] for tables in (turn.before, turn.after)]
+    placed = [[(table, pages.groups(table)) for table in tables] for tables in (work.before, work.after)]
     touched = [np.unique(groups) for tables in placed for _, groups in tables]
     wanted = np.unique(np.concatenate([*touched, np.array([page.group for page in due], np.int64)]))
     cuts = list(_cuts(wanted.tolist(), pages, most))
     if len(cuts) < 2:
-        yield Share(turn.before, turn.after, None)
+        yield Share(work.before, work.after, None)
         return
     for groups in cuts:
         before, after = (_of_groups(tables, groups) for tables in placed)

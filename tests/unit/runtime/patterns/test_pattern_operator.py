@@ -17,8 +17,8 @@ from millstream.model.counts import StepCounts
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.batch import TIME
-from millstream.runtime.chain.stages import Hands
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.layouts import layouts_of
 from millstream.runtime.operators.pattern.operator import PatternOperator
 from millstream.state.compat.layout_changes import layout_changes
@@ -135,10 +135,10 @@ class Direct:
             "at": [at for _, at in rows], TIME: [at for _, at in rows],
         }) if rows else None  # fmt: skip
         found = []
-        hands = Hands(lambda step: StepCounts(), 0)
+        ledger = Ledger(lambda step: StepCounts(), 0)
         times = EpochTimes(0, before, self.mark, self.mark == MAX_TIME)
         emit = lambda name, batch, phase: found.extend(batch.rows.to_pylist() if name == MAIN else [])  # noqa: E731
-        self.due = self.operator.run(Turn(times, [], [] if table is None else [table], self.store, emit, hands))
+        self.due = self.operator.run(EpochWork(times, [], [] if table is None else [table], self.store, emit, ledger))
         return [row["found"] for row in found]
 
 

@@ -15,8 +15,8 @@ from millstream.model.schema import schema_of
 from millstream.model.time import MIN_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.batch import TIME
-from millstream.runtime.chain.stages import Hands
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.pattern.rules import RulesOperator
 from millstream.testing import ADVANCE_CLOCK, run_job
 
@@ -238,18 +238,18 @@ class Direct:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
         table = pa.table({"k": columns[0], "n": columns[1], "at": columns[2], TIME: columns[2]})
         brought = pa.Table.from_pylist([dict(rule) for rule in rules], schema=schema_of(COLUMNS).arrow)
-        found, self.hands = [], Hands(lambda step: StepCounts(), 0)
+        found, self.ledger = [], Ledger(lambda step: StepCounts(), 0)
         emit = lambda name, batch, _: found.extend(batch.rows.to_pylist() if name == MAIN else [])  # noqa: E731
         tables, updates = [table] if rows else [], [brought] if rules else []
         other = {f"other_{phase}": updates}
         times = EpochTimes(0, before, self.mark, False)
-        turn = Turn(times, [], tables, self.store, emit, self.hands, **other, subtask=self.subtask)
-        self.due = self.operator.run(turn)
+        work = EpochWork(times, [], tables, self.store, emit, self.ledger, **other, subtask=self.subtask)
+        self.due = self.operator.run(work)
         return [(row["rule"], row["version"], row["k"], json.loads(row["match"])["n"]) for row in found]
 
     @property
     def letters(self):
-        return [row["error"] for _, letters in self.hands.dead_letters() for row in letters.to_pylist()]
+        return [row["error"] for _, letters in self.ledger.dead_letters() for row in letters.to_pylist()]
 
     @property
     def kept(self):

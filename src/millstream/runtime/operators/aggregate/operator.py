@@ -10,7 +10,7 @@ from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.state.columns import ColumnPages
@@ -48,53 +48,55 @@ class AggregateOperator:
         self._stored = aggregate_columns(node, self._accumulators)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Merge what came with what is stored, emit, store."""
         accumulators, keys = self._accumulators, list(self._node.keys)
         pages = self._paging.columns(
-            turn,
+            work,
             self._node,
             self._stored,
             lambda rows: accumulators.merge(rows, keys),
             is_merged=not accumulators.depends_on_order,
         )
-        is_end = self._operation.emit == "end" and turn.times.terminal
+        is_end = self._operation.emit == "end" and work.times.terminal
         due = Due()
-        for share in shares_of(turn, pages, pages.everything() if is_end else set()):
-            due = self._run_share(share, pages, turn, is_end=is_end)
+        for share in shares_of(work, pages, pages.everything() if is_end else set()):
+            due = self._run_share(share, pages, work, is_end=is_end)
         return due
 
-    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn, *, is_end: bool) -> Due:
+    def _run_share(self, share: Share, pages: ColumnPages, work: EpochWork, *, is_end: bool) -> Due:
         state = self._stored.empty_table()
         for phase, tables in ((BEFORE, share.before), (AFTER, share.after)):
             if tables:
-                state = self._merged(state, tables, pages, turn, phase)
+                state = self._merged(state, tables, pages, work, phase)
         if is_end:
             state = pa.concat_tables([state, pages.load(share.of(pages.everything()))])
-            self._emit(state, turn, BEFORE)
+            self._emit(state, work, BEFORE)
             pages.let_go()
             return Due()
         return pages.store(state)
 
-    def _merged(self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, phase: int) -> pa.Table:
+    def _merged(
+        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, work: EpochWork, phase: int
+    ) -> pa.Table:
         came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
         both = pa.concat_tables([_marked(known, new=False), _marked(came, new=True)])
         merged = self._accumulators.merge(both, list(self._node.keys), [(_NEW, "max")])
         if self._operation.emit == "epoch":
-            self._emit(merged.filter(merged.column(_NEW)), turn, phase)
+            self._emit(merged.filter(merged.column(_NEW)), work, phase)
         return merged.drop_columns([_NEW])
 
-    def _emit(self, merged: pa.Table, turn: Turn, phase: int) -> None:
+    def _emit(self, merged: pa.Table, work: EpochWork, phase: int) -> None:
         """Results carry the newest event time of their rows, as the row that changed them would."""
         columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
         schema = self._node.outputs[MAIN].arrow
         rows = pa.table(columns, names=schema.names).cast(schema)
-        turn.hands.count(self._node.id).rows_out += rows.num_rows
+        work.ledger.count(self._node.id).rows_out += rows.num_rows
         if TIME in merged.schema.names:
             rows = rows.append_column(TIME, merged.column(TIME))
         for start in range(0, rows.num_rows, _EMIT_ROWS):
-            turn.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), phase)
+            work.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), phase)
 
 
 def _marked(table: pa.Table, *, new: bool) -> pa.Table:

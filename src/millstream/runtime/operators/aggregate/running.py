@@ -14,7 +14,7 @@ from millstream.records.value_types import row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.functions.calls import reduced_row
 from millstream.runtime.operators.aggregate.accumulate_values import ValueAccumulators
-from millstream.runtime.operators.contract import KeyRows, RowOutput, Turn, key_rows
+from millstream.runtime.operators.contract import EpochWork, KeyRows, RowOutput, key_rows
 from millstream.runtime.operators.paging import Paging
 from millstream.state.compat.float_keys import MergeSlots
 from millstream.state.pages import Due
@@ -110,13 +110,13 @@ class RunningOperator:
         self._keys = node.input_schema.select(node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
-        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, merge=self._fold.merge)
-        counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, None)
-        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)
-        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+        entries = self._paging.entries(work, self._node.uid, self._keys, self._slots, merge=self._fold.merge)
+        counts = work.ledger.count(self._node.id)
+        bad = work.ledger.bad_records(self._node.id, None)
+        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, work.emit)
+        for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
             out.phase = phase
             for batch, pieces in key_rows(tables, self._node.keys, entries):
                 counts.rows_in += batch.num_rows

@@ -13,7 +13,7 @@ from millstream.model.time import MIN_TIME
 from millstream.records.batch import Batch
 from millstream.runtime.chain.stages import evaluated
 from millstream.runtime.expressions import Predicate
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.keys import equal_keys, flags
 from millstream.state.segment import Flags, Found, Places, Segment, Times
 
@@ -27,10 +27,10 @@ Extra = list[pa.Array]
 class JoinedRows:
     """Turns rows of both sides into rows of the join, and emits those for which its condition holds."""
 
-    def __init__(self, node: StreamNode, turn: Turn) -> None:
+    def __init__(self, node: StreamNode, work: EpochWork) -> None:
         assert node.input_schema is not None
         assert node.other_schema is not None
-        self._node, self._turn = node, turn
+        self._node, self._work = node, work
         self._schema = node.outputs[MAIN].arrow
         self._types = [schema.arrow.types for schema in (node.input_schema, node.other_schema)]
         self._keys = tuple(edge.keys for edge in node.inputs)
@@ -90,8 +90,8 @@ class JoinedRows:
 
     def _emit(self, rows: pa.RecordBatch, times: Times, phase: int) -> None:
         if rows.num_rows:
-            self._turn.hands.count(self._node.id).rows_out += rows.num_rows
-            self._turn.emit(MAIN, Batch(rows, event_times(times)), phase)
+            self._work.ledger.count(self._node.id).rows_out += rows.num_rows
+            self._work.emit(MAIN, Batch(rows, event_times(times)), phase)
 
 
 def _given_names(node: StreamNode) -> tuple[dict[str, str], dict[str, str]]:

@@ -15,7 +15,7 @@ from millstream.model.time import MIN_TIME
 from millstream.records.batch import Batch, from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.state.segment import INDEX, Codes, Flags, Times, codes_of
 from millstream.state.segments import Segments, index_uid
 from millstream.state.slots import Store
@@ -55,11 +55,11 @@ def _schema(node: StreamNode, side: int) -> Schema:
 class Side:
     """A side of a join in one subtask, for the length of one epoch."""
 
-    def __init__(self, node: StreamNode, number: int, turn: Turn, *, key_groups: int, needs_time: bool) -> None:
-        self._node, self.number, self._turn = node, number, turn
+    def __init__(self, node: StreamNode, number: int, work: EpochWork, *, key_groups: int, needs_time: bool) -> None:
+        self._node, self.number, self._work = node, number, work
         self._keys, self.columns = node.inputs[number].keys, side_columns(node, number)
         self._key_groups, self._needs_time = key_groups, needs_time
-        self.segments = Segments(turn.store, side_uid(node, number), self.columns, state_bytes=turn.state_bytes)
+        self.segments = Segments(work.store, side_uid(node, number), self.columns, state_bytes=work.state_bytes)
 
     def came(
         self, tables: list[pa.Table], late: Callable[[Times], Flags], phase: int, *, keeps_late: bool = False
@@ -68,12 +68,12 @@ class Side:
         if not tables:
             return None
         batch = from_table(pa.concat_tables(tables, promote_options="default"))
-        counts = self._turn.hands.count(self._node.id)
+        counts = self._work.ledger.count(self._node.id)
         counts.rows_in += batch.num_rows
         times = self._times(batch)
         is_late = late(times) if self._needs_time else np.zeros(len(times), np.bool_)
         if is_late.any():
-            self._turn.emit(_LATE[self.number], batch.filter(pa.array(is_late)), phase)
+            self._work.emit(_LATE[self.number], batch.filter(pa.array(is_late)), phase)
             counts.late += int(is_late.sum())
             if not keeps_late:
                 batch, times = batch.filter(pa.array(~is_late)), times[~is_late]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.graph.operations.join import Join
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
 from millstream.runtime.operators.join.sides import Side
 from millstream.state.pages import NEVER, Due
@@ -25,26 +25,26 @@ class JoinOperator:
         assert isinstance(node.operation, Join)
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that can no longer find a partner, rows after it."""
-        return _Epoch(self._node, self._operation, turn, self._key_groups).run()
+        return _Epoch(self._node, self._operation, work, self._key_groups).run()
 
 
 class _Epoch:
-    def __init__(self, node: StreamNode, operation: Join, turn: Turn, key_groups: int) -> None:
-        self._operation, self._turn = operation, turn
+    def __init__(self, node: StreamNode, operation: Join, work: EpochWork, key_groups: int) -> None:
+        self._operation, self._work = operation, work
         self._sides = [
-            Side(node, number, turn, key_groups=key_groups, needs_time=operation.is_bounded) for number in (0, 1)
+            Side(node, number, work, key_groups=key_groups, needs_time=operation.is_bounded) for number in (0, 1)
         ]
-        self._out = JoinedRows(node, turn)
+        self._out = JoinedRows(node, work)
         self._stays = (operation.how in {"left", "full"}, operation.how in {"right", "full"})
         """Which sides give rows that have no partner."""
 
     def run(self) -> Due:
-        turn, times = self._turn, self._turn.times
-        self._take((turn.before, turn.other_before), times.before, BEFORE)
+        work, times = self._work, self._work.times
+        self._take((work.before, work.other_before), times.before, BEFORE)
         self._give_up(times.watermark, BEFORE)
-        self._take((turn.after, turn.other_after), times.watermark, AFTER)
+        self._take((work.after, work.other_after), times.watermark, AFTER)
         # Where a bound lies on the other side of zero, a row may come when its last chance has passed.
         self._give_up(times.watermark, AFTER)
         # A partner at the last chance itself is late once the watermark is there.
@@ -80,7 +80,7 @@ class _Epoch:
         operation = self._operation
         if operation.lower is not None and operation.upper is not None:
             return times + (operation.upper if side == 0 else -operation.lower)
-        end = NEVER if operation.keep is None else self._turn.times.now + operation.keep - 1
+        end = NEVER if operation.keep is None else self._work.times.now + operation.keep - 1
         return np.full(len(times), end, np.int64)
 
     def _meet(self, asking: Segment, side: int, phase: int) -> None:
@@ -112,7 +112,7 @@ class _Epoch:
             ahead = ahead if side == 0 else -ahead
             holds = (ahead >= operation.lower) & (ahead <= operation.upper)
         elif operation.keep is not None:
-            holds = segment.ends[found.places] >= self._turn.times.now
+            holds = segment.ends[found.places] >= self._work.times.now
         else:
             return found
         return found if holds.all() else Found(segment, found.asking[holds], found.places[holds])

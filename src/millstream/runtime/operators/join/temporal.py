@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.graph.operations.join import TemporalJoin
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.keys import equal_keys
 from millstream.runtime.operators.join.pairs import CHUNK, JoinedRows
 from millstream.runtime.operators.join.sides import Side
@@ -34,26 +34,26 @@ class TemporalJoinOperator:
         assert isinstance(node.operation, TemporalJoin)
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that it has passed, rows after it."""
-        return _Epoch(self._node, self._operation, turn, self._key_groups).run()
+        return _Epoch(self._node, self._operation, work, self._key_groups).run()
 
 
 class _Epoch:
-    def __init__(self, node: StreamNode, operation: TemporalJoin, turn: Turn, key_groups: int) -> None:
-        self._turn, self._is_outer = turn, operation.how == "left"
+    def __init__(self, node: StreamNode, operation: TemporalJoin, work: EpochWork, key_groups: int) -> None:
+        self._work, self._is_outer = work, operation.how == "left"
         left, right = node.inputs
         self._keys = left.keys, right.keys
         self._left, self._right = (
-            Side(node, number, turn, key_groups=key_groups, needs_time=True) for number in (0, 1)
+            Side(node, number, work, key_groups=key_groups, needs_time=True) for number in (0, 1)
         )
-        self._out = JoinedRows(node, turn)
+        self._out = JoinedRows(node, work)
 
     def run(self) -> Due:
-        turn, times = self._turn, self._turn.times
-        self._take(turn.before, turn.other_before, times.before, BEFORE)
+        work, times = self._work, self._work.times
+        self._take(work.before, work.other_before, times.before, BEFORE)
         self._resolve(times.watermark)
-        self._take(turn.after, turn.other_after, times.watermark, AFTER)
+        self._take(work.after, work.other_after, times.watermark, AFTER)
         kept = functools.partial(_current, watermark=times.watermark, keys=self._keys[1])
         self._right.segments.flush(times.watermark, attention=lambda _: NEVER, kept=kept)
         due = self._left.segments.flush(times.watermark + 1, attention=_first_waiting)

@@ -11,7 +11,7 @@ from millstream.graph.operations.join import WindowJoin
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MIN_TIME
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
 from millstream.runtime.operators.join.sides import Side
 from millstream.state.pages import NEVER, Due
@@ -34,28 +34,28 @@ class WindowJoinOperator:
         assert isinstance(node.operation, WindowJoin)
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
-        return _Epoch(self._node, self._operation, turn, self._key_groups).run()
+        return _Epoch(self._node, self._operation, work, self._key_groups).run()
 
 
 class _Epoch:
-    def __init__(self, node: StreamNode, operation: WindowJoin, turn: Turn, key_groups: int) -> None:
-        self._window, self._lateness, self._turn = operation.window, operation.lateness, turn
-        self._sides = [Side(node, number, turn, key_groups=key_groups, needs_time=True) for number in (0, 1)]
-        self._out = JoinedRows(node, turn)
+    def __init__(self, node: StreamNode, operation: WindowJoin, work: EpochWork, key_groups: int) -> None:
+        self._window, self._lateness, self._work = operation.window, operation.lateness, work
+        self._sides = [Side(node, number, work, key_groups=key_groups, needs_time=True) for number in (0, 1)]
+        self._out = JoinedRows(node, work)
         self._stays = (operation.how in {"left", "full"}, operation.how in {"right", "full"})
 
     def run(self) -> Due:
-        turn, times = self._turn, self._turn.times
-        self._take((turn.before, turn.other_before), times.before, BEFORE)
+        work, times = self._work, self._work.times
+        self._take((work.before, work.other_before), times.before, BEFORE)
         if times.watermark > times.before:
             closing = [
                 self._rows_in_windows(side, side.segments.due(times.watermark), times.before, times.watermark)
                 for side in self._sides
             ]
             self._join(closing[0], closing[1], BEFORE, alone=self._stays)
-        self._take((turn.after, turn.other_after), times.watermark, AFTER)
+        self._take((work.after, work.other_after), times.watermark, AFTER)
         dues = [side.segments.flush(times.watermark, attention=self._next_close) for side in self._sides]
         return Due(event=min(due.event for due in dues))
 
@@ -87,7 +87,7 @@ class _Epoch:
 
     def _next_close(self, segment: Segment) -> int:
         """The last instant of the next window of any row; rows whose windows have all closed only wait to be forgotten."""
-        window, watermark = self._window, self._turn.times.watermark
+        window, watermark = self._window, self._work.times.watermark
         bins = self._bins(segment.times)
         first, last = bins + window.slide - 1, bins + window.size - 1
         passed = np.maximum(0, (watermark - first) // window.slide + 1) if watermark > MIN_TIME else 0

@@ -18,7 +18,7 @@ from millstream.model.time import MAX_TIME
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_tuples
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import CHUNK, Turn
+from millstream.runtime.operators.contract import CHUNK, EpochWork
 from millstream.runtime.operators.pattern.chains import RowEvent
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.matching import KeyMatcher, Matched
@@ -177,14 +177,14 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def match_arrived(node: StreamNode, turn: Turn, tables: list[pa.Table], matching: Matching, order: Order) -> None:
+def match_arrived(node: StreamNode, work: EpochWork, tables: list[pa.Table], matching: Matching, order: Order) -> None:
     """Match rows without event time as they come; all rows of an epoch have the time of its clock."""
     if not tables:
         return
-    counts = turn.hands.count(node.id)
+    counts = work.ledger.count(node.id)
     rows = from_table(pa.concat_tables(tables, promote_options="default")).rows
     counts.rows_in += rows.num_rows
     counts.passed += rows.num_rows
     if rows.num_rows:
-        times = np.full(rows.num_rows, turn.times.now, np.int64)
-        matching.match(in_order(rows, times, node.keys, order), turn.times.now)
+        times = np.full(rows.num_rows, work.times.now, np.int64)
+        matching.match(in_order(rows, times, node.keys, order), work.times.now)

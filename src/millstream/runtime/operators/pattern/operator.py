@@ -8,7 +8,7 @@ from millstream.graph.step import MAIN, TIMED_OUT, Pattern
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import RowOutput, Turn
+from millstream.runtime.operators.contract import EpochWork, RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Matching, Sought, match_arrived, without_collection
@@ -54,32 +54,32 @@ class PatternOperator:
         self._sought = [Sought(program, matcher, program.conditions.examine)]
 
     @without_collection()
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, what the watermark makes ready, rows after it."""
-        self._sought[0].program.conditions.now = turn.times.now
-        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots, is_trusted=True)
-        matching = Matching(self._node, self._sought, self._results(turn), entries)
+        self._sought[0].program.conditions.now = work.times.now
+        entries = self._paging.entries(work, self._node.uid, self._keys, self._slots, is_trusted=True)
+        matching = Matching(self._node, self._sought, self._results(work), entries)
         if not self._node.event_time:
-            matching.expire(turn.times.now)
-            match_arrived(self._node, turn, turn.before, matching, self._order)
+            matching.expire(work.times.now)
+            match_arrived(self._node, work, work.before, matching, self._order)
             matching.pass_watermark()
-            match_arrived(self._node, turn, turn.after, matching, self._order)
+            match_arrived(self._node, work, work.after, matching, self._order)
             matching.close()
             return entries.flush()
-        waiting = WaitingRows(self._node, turn, self._order, self._paging.key_groups)
-        waiting.add(turn.before, turn.times.before, BEFORE)
-        matching.advance(waiting.ready(turn.times.watermark), turn.times.watermark)
+        waiting = WaitingRows(self._node, work, self._order, self._paging.key_groups)
+        waiting.add(work.before, work.times.before, BEFORE)
+        matching.advance(waiting.ready(work.times.watermark), work.times.watermark)
         matching.pass_watermark()
-        waiting.add(turn.after, turn.times.watermark, AFTER)
+        waiting.add(work.after, work.times.watermark, AFTER)
         matching.close()
         due = entries.flush()
-        return Due(min(due.event, waiting.flush(turn.times.watermark)), due.processing, due.expiry)
+        return Due(min(due.event, waiting.flush(work.times.watermark)), due.processing, due.expiry)
 
-    def _results(self, turn: Turn) -> dict[str, Results]:
+    def _results(self, work: EpochWork) -> dict[str, Results]:
         operation = self._operation
         functions = {MAIN: operation.function, TIMED_OUT: operation.timed_out}
-        counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, None)
+        counts = work.ledger.count(self._node.id)
+        bad = work.ledger.bad_records(self._node.id, None)
         found: dict[str, Results] = {}
         for output, measures in zip((MAIN, TIMED_OUT), self._measures, strict=True):
             function, schema = functions[output], self._node.outputs.get(output)
@@ -87,9 +87,9 @@ class PatternOperator:
                 continue
             if function is None:
                 found[output] = MeasureResults(
-                    measures, self._keys, self._rows, (output, schema), turn.emit, counts, step=self._node.id
+                    measures, self._keys, self._rows, (output, schema), work.emit, counts, step=self._node.id
                 )
             else:
-                out = RowOutput(output, schema, bad, counts, turn.emit)
+                out = RowOutput(output, schema, bad, counts, work.emit)
                 found[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
         return found

@@ -14,8 +14,8 @@ from millstream.model.counts import StepCounts
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import dict_of, list_of, tuple_of
-from millstream.runtime.chain.stages import Hands
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Sought
 from millstream.runtime.operators.pattern.matching import key_matcher
@@ -87,7 +87,7 @@ class RuleBook:
 class RuleSet:
     """The definitions of one epoch; rows of the broadcast stream change them alike in every subtask."""
 
-    def __init__(self, book: RuleBook, turn: Turn, shared: Entry) -> None:
+    def __init__(self, book: RuleBook, work: EpochWork, shared: Entry) -> None:
         self._book, self._shared = book, shared
         held = shared.slots[_RULES] or {}
         self._held = {name: [Definition(*each) for each in found] for name, found in held.items()}
@@ -95,9 +95,9 @@ class RuleSet:
         """Whether partial matches are to be forgotten."""
         # What is wrong with a row is said once, by the first subtask.
         nobody = StepCounts()
-        hands = Hands(lambda _: nobody, turn.times.now) if turn.subtask else turn.hands
-        self._counts = hands.count(book.node.id)
-        self._bad = hands.bad_records(book.node.id, "dead_letter")
+        ledger = Ledger(lambda _: nobody, work.times.now) if work.subtask else work.ledger
+        self._counts = ledger.count(book.node.id)
+        self._bad = ledger.bad_records(book.node.id, "dead_letter")
         self._drop_refused()
 
     def _drop_refused(self) -> None:

@@ -18,7 +18,7 @@ from millstream.model.schema import Field, Schema
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.buffer import Row
 from millstream.runtime.operators.pattern.compile import Program
@@ -53,66 +53,66 @@ class RulesOperator:
         self._book = RuleBook(node)
 
     @without_collection()
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """In each phase the rows that bring patterns come first."""
         slots = stored_types(pattern_slots(self._node))
-        entries = self._paging.entries(turn, self._node.uid, self._keys, slots, is_trusted=True)
+        entries = self._paging.entries(work, self._node.uid, self._keys, slots, is_trusted=True)
         shared = self._paging.entries(
-            turn, broadcast_uid(self._node), SCOPE, stored_types(rule_slots()), is_trusted=True
+            work, broadcast_uid(self._node), SCOPE, stored_types(rule_slots()), is_trusted=True
         )
-        rules = RuleSet(self._book, turn, shared.entry(ALL_KEYS, SHARED_PAGE))
+        rules = RuleSet(self._book, work, shared.entry(ALL_KEYS, SHARED_PAGE))
         epoch = self._timed if self._node.event_time else self._untimed
-        waiting = epoch(turn, entries, rules)
+        waiting = epoch(work, entries, rules)
         if rules.has_dropped:
             _forget(entries, rules)
         shared.flush()
         due = entries.flush()
         return Due(min(due.event, waiting), due.processing, due.expiry)
 
-    def _timed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
+    def _timed(self, work: EpochWork, entries: Entries, rules: RuleSet) -> int:
         """Rows meet the patterns that are in force when the watermark passes them."""
-        times = turn.times
-        waiting = WaitingRows(self._node, turn, self._order, self._paging.key_groups)
-        rules.update(turn.other_before, times.before)
-        waiting.add(turn.before, times.before, BEFORE)
-        matching = self._matching(turn, entries, rules, BEFORE)
+        times = work.times
+        waiting = WaitingRows(self._node, work, self._order, self._paging.key_groups)
+        rules.update(work.other_before, times.before)
+        waiting.add(work.before, times.before, BEFORE)
+        matching = self._matching(work, entries, rules, BEFORE)
         matching.advance(waiting.ready(times.watermark), times.watermark)
         matching.close()
         rules.retire(times.watermark)
-        rules.update(turn.other_after, times.watermark)
-        waiting.add(turn.after, times.watermark, AFTER)
+        rules.update(work.other_after, times.watermark)
+        waiting.add(work.after, times.watermark, AFTER)
         return waiting.flush(times.watermark)
 
-    def _untimed(self, turn: Turn, entries: Entries, rules: RuleSet) -> int:
+    def _untimed(self, work: EpochWork, entries: Entries, rules: RuleSet) -> int:
         """Rows meet the patterns that are in force when they come."""
-        now = turn.times.now
-        due = self._matching(turn, entries, rules, BEFORE)
+        now = work.times.now
+        due = self._matching(work, entries, rules, BEFORE)
         due.expire(now)
         due.close()
         rules.retire(now)
-        for phase, updates, rows in ((BEFORE, turn.other_before, turn.before), (AFTER, turn.other_after, turn.after)):
+        for phase, updates, rows in ((BEFORE, work.other_before, work.before), (AFTER, work.other_after, work.after)):
             rules.update(updates, now)
-            matching = self._matching(turn, entries, rules, phase)
-            match_arrived(self._node, turn, rows, matching, self._order)
+            matching = self._matching(work, entries, rules, phase)
+            match_arrived(self._node, work, rows, matching, self._order)
             matching.close()
         return Due().event
 
-    def _matching(self, turn: Turn, entries: Entries, rules: RuleSet, phase: int) -> Matching:
+    def _matching(self, work: EpochWork, entries: Entries, rules: RuleSet, phase: int) -> Matching:
         found = rules.active()
         for active in found:
-            active.sought.program.conditions.now = turn.times.now
-        results = {output: RuleResults(self._node, self._rows, turn, output, found) for output in (MAIN, TIMED_OUT)}
-        return Matching(self._node, [_careful(active, self._node, turn) for active in found], results, entries, phase)
+            active.sought.program.conditions.now = work.times.now
+        results = {output: RuleResults(self._node, self._rows, work, output, found) for output in (MAIN, TIMED_OUT)}
+        return Matching(self._node, [_careful(active, self._node, work) for active in found], results, entries, phase)
 
 
-def _careful(active: Active, node: StreamNode, turn: Turn) -> Sought:
+def _careful(active: Active, node: StreamNode, work: EpochWork) -> Sought:
     """A pattern whose failures are dead letters: one bad rule must not end what the others are for."""
-    examine = functools.partial(active.sought.program.conditions.examine_each, refuse=_refuse(active, node, turn))
+    examine = functools.partial(active.sought.program.conditions.examine_each, refuse=_refuse(active, node, work))
     return active.sought._replace(examine=examine)
 
 
-def _refuse(active: Active, node: StreamNode, turn: Turn) -> Refuse:
-    bad = turn.hands.bad_records(node.id, "dead_letter")
+def _refuse(active: Active, node: StreamNode, work: EpochWork) -> Refuse:
+    bad = work.ledger.bad_records(node.id, "dead_letter")
 
     def refuse(record: dict[str, Any], problem: Exception) -> None:
         bad.refuse_result({RULE: active.name, VERSION: active.version, "record": record}, problem)
@@ -136,8 +136,8 @@ def _forget(entries: Entries, rules: RuleSet) -> None:
 class RuleResults:
     """Computes the measures of each pattern and writes them as one text."""
 
-    def __init__(self, node: StreamNode, rows: Schema, turn: Turn, output: str, rules: list[Active]) -> None:
-        self._node, self._rows, self._turn, self._output = node, rows, turn, output
+    def __init__(self, node: StreamNode, rows: Schema, work: EpochWork, output: str, rules: list[Active]) -> None:
+        self._node, self._rows, self._work, self._output = node, rows, work, output
         self._keys, self._schema = rows.select(node.keys), node.outputs[output]
         self._by_program = {active.sought.program: self._measures(active) for active in rules}
         self._phase = BEFORE
@@ -145,7 +145,7 @@ class RuleResults:
     def _measures(self, active: Active) -> MeasureResults:
         measures: Measures = active.rule.measures if self._output == MAIN else active.rule.timed_out
         schema = Schema((*self._keys, *(Field(name, found.expression.type) for name, found in measures)))
-        counts = self._turn.hands.count(self._node.id)
+        counts = self._work.ledger.count(self._node.id)
         emit = self._written(active)
         return MeasureResults(
             measures,
@@ -155,7 +155,7 @@ class RuleResults:
             emit,
             counts,
             step=self._node.id,
-            refuse=_refuse(active, self._node, self._turn),
+            refuse=_refuse(active, self._node, self._work),
         )
 
     def _written(self, active: Active) -> Callable[[str, Batch, int], None]:
@@ -168,7 +168,7 @@ class RuleResults:
             columns = [pa.repeat(active.name, count), pa.repeat(pa.scalar(active.version, pa.int64()), count)]
             columns += [*batch.rows.columns[:keys], pa.array(texts, pa.string())]
             rows = pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow)
-            self._turn.emit(output, Batch(rows, batch.times), phase)
+            self._work.emit(output, Batch(rows, batch.times), phase)
 
         return emit
 

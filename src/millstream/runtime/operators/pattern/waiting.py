@@ -14,7 +14,7 @@ from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import TIME, from_table
 from millstream.runtime.bad_records import failure
-from millstream.runtime.operators.contract import Numbers, Turn, end_of_pages, in_order_of_pages, key_codes
+from millstream.runtime.operators.contract import EpochWork, Numbers, end_of_pages, in_order_of_pages, key_codes
 from millstream.state.pages import NEVER
 from millstream.state.segment import INDEX, Places, Segment, Times, codes_of
 from millstream.state.segments import Segments, index_uid
@@ -77,18 +77,18 @@ class KeyedRows(NamedTuple):
 class WaitingRows:
     """The rows of one subtask that the watermark has not passed, for the length of one epoch."""
 
-    def __init__(self, node: StreamNode, turn: Turn, order: Order, key_groups: int) -> None:
-        self._node, self._turn, self._order, self._key_groups = node, turn, order, key_groups
+    def __init__(self, node: StreamNode, work: EpochWork, order: Order, key_groups: int) -> None:
+        self._node, self._work, self._order, self._key_groups = node, work, order, key_groups
         self._columns = waiting_columns(node)
         self._segments = Segments(
-            turn.store, waiting_uid(node), self._columns, keys=node.keys, state_bytes=turn.state_bytes
+            work.store, waiting_uid(node), self._columns, keys=node.keys, state_bytes=work.state_bytes
         )
 
     def add(self, tables: list[pa.Table], watermark: int, phase: int) -> None:
         """Put rows to those that wait; rows behind the watermark are late."""
         if not tables:
             return
-        counts = self._turn.hands.count(self._node.id)
+        counts = self._work.ledger.count(self._node.id)
         table = pa.concat_tables(tables, promote_options="default")
         counts.rows_in += table.num_rows
         if TIME not in table.schema.names or table.column(TIME).null_count:
@@ -97,7 +97,7 @@ class WaitingRows:
         late = table.filter(is_late)
         if late.num_rows:
             counts.late += late.num_rows
-            self._turn.emit(LATE, from_table(late), phase)
+            self._work.emit(LATE, from_table(late), phase)
             table = table.filter(pc.invert(is_late))
         counts.passed += table.num_rows
         if table.num_rows:

@@ -15,8 +15,8 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import Field, Schema
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.chain.stages import Hands
-from millstream.runtime.operators.contract import CHUNK, RowOutput, Turn
+from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.operators.contract import CHUNK, EpochWork, RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.process.operator import Calls
 from millstream.state.entries import Entries, Entry
@@ -53,17 +53,17 @@ class BroadcastOperator:
         self._keys = node.input_schema.select(node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """In each phase the broadcast rows come first; timers that are due run between the phases."""
-        keyed = self._paging.entries(turn, self._node.uid, self._keys, stored_types(slots_of(self._operation.states)))
+        keyed = self._paging.entries(work, self._node.uid, self._keys, stored_types(slots_of(self._operation.states)))
         types = stored_types(slots_of(self._operation.broadcast))
-        shared = self._paging.entries(turn, broadcast_uid(self._node), SCOPE, types)
-        calls = _BroadcastCalls(self._node, self._operation, turn, keyed, shared.entry(ALL_KEYS, SHARED_PAGE))
-        calls.broadcast(turn.other_before, turn.times.before)
-        calls.main(turn.before, turn.times.before)
-        calls.advance(turn.times)
-        calls.broadcast(turn.other_after, turn.times.watermark)
-        calls.main(turn.after, turn.times.watermark)
+        shared = self._paging.entries(work, broadcast_uid(self._node), SCOPE, types)
+        calls = _BroadcastCalls(self._node, self._operation, work, keyed, shared.entry(ALL_KEYS, SHARED_PAGE))
+        calls.broadcast(work.other_before, work.times.before)
+        calls.main(work.before, work.times.before)
+        calls.advance(work.times)
+        calls.broadcast(work.other_after, work.times.watermark)
+        calls.main(work.after, work.times.watermark)
         calls.close()
         shared.flush()
         return keyed.flush() if self._node.keys else Due()
@@ -72,9 +72,9 @@ class BroadcastOperator:
 class _BroadcastCalls(Calls):
     """The calls of one epoch. Only the first subtask emits, counts and refuses what broadcast rows give."""
 
-    def __init__(self, node: StreamNode, operation: CoProcess, turn: Turn, keyed: Entries, shared: Entry) -> None:
-        super().__init__(node, operation, turn, keyed)
-        self._turn = turn
+    def __init__(self, node: StreamNode, operation: CoProcess, work: EpochWork, keyed: Entries, shared: Entry) -> None:
+        super().__init__(node, operation, work, keyed)
+        self._work = work
         self.is_broadcasting = False
         declared = states_of(operation.function.target)
         for slot, state in enumerate(operation.broadcast):
@@ -93,10 +93,10 @@ class _BroadcastCalls(Calls):
         """Rows of the broadcast stream."""
         self.is_broadcasting = True
         kept = self._counts, self._bad, self._main, self._context.outputs
-        if self._turn.subtask:
+        if self._work.subtask:
             self._counts = StepCounts()
-            self._bad = Hands(lambda _: self._counts, self._turn.times.now).bad_records(self._node.id, self._on_error)
-            nowhere = _Nowhere(MAIN, self._node.outputs[MAIN], self._bad, self._counts, self._turn.emit)
+            self._bad = Ledger(lambda _: self._counts, self._work.times.now).bad_records(self._node.id, self._on_error)
+            nowhere = _Nowhere(MAIN, self._node.outputs[MAIN], self._bad, self._counts, self._work.emit)
             self._main, self._context.outputs = nowhere, dict.fromkeys(self._outputs, nowhere)
         self._unkeyed(tables, watermark, self._function.process_broadcast)
         self._counts, self._bad, self._main, self._context.outputs = kept

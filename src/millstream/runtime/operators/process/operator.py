@@ -18,7 +18,7 @@ from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import BadRecords
-from millstream.runtime.operators.contract import RowOutput, Turn, key_rows
+from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
 from millstream.runtime.operators.paging import Paging
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
@@ -37,13 +37,13 @@ class ProcessOperator:
         self._slots = stored_types(process_slots(node.operation))
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, due timers in time order, rows after it."""
-        entries = self._paging.entries(turn, self._node.uid, self._keys, self._slots)
-        calls = Calls(self._node, self._operation, turn, entries)
-        self._rows(calls, turn.before, turn.other_before, turn.times.before)
-        calls.advance(turn.times)
-        self._rows(calls, turn.after, turn.other_after, turn.times.watermark)
+        entries = self._paging.entries(work, self._node.uid, self._keys, self._slots)
+        calls = Calls(self._node, self._operation, work, entries)
+        self._rows(calls, work.before, work.other_before, work.times.before)
+        calls.advance(work.times)
+        self._rows(calls, work.after, work.other_after, work.times.watermark)
         calls.close()
         return entries.flush()
 
@@ -54,20 +54,20 @@ class ProcessOperator:
 class Calls:
     """The calls of one epoch: binds state to the current key and collects what the function emits."""
 
-    def __init__(self, node: StreamNode, operation: Process | CoProcess, turn: Turn, entries: Entries) -> None:
+    def __init__(self, node: StreamNode, operation: Process | CoProcess, work: EpochWork, entries: Entries) -> None:
         self._node, self._entries, self._states = node, entries, operation.states
         self._sweep = Sweep(operation.states)
         entries.event_expiry = self._sweep.event_expiry
         self._on_error = operation.on_error
-        self._counts = turn.hands.count(node.id)
-        self._bad: BadRecords = turn.hands.bad_records(node.id, operation.on_error)
+        self._counts = work.ledger.count(node.id)
+        self._bad: BadRecords = work.ledger.bad_records(node.id, operation.on_error)
         self._outputs = {
-            name: RowOutput(name, schema, self._bad, self._counts, turn.emit)
+            name: RowOutput(name, schema, self._bad, self._counts, work.emit)
             for name, schema in node.outputs.items()
             if name == MAIN or name in dict(operation.outputs)
         }
         self._main = self._outputs[MAIN]
-        self._context = _Context(self._outputs, turn.times.now, node.id)
+        self._context = _Context(self._outputs, work.times.now, node.id)
         self._function = _bound(operation.function.target, operation.states, self._context)
 
     def rows(

@@ -10,7 +10,7 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn, key_codes
+from millstream.runtime.operators.contract import EpochWork, key_codes
 from millstream.runtime.operators.join.keys import same_or_null
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Codes, Flags, Segment, codes_of
@@ -44,34 +44,34 @@ class FirstRowOperator:
         self._node, self._ttl, self._key_groups = node, node.operation.ttl, key_groups
         self._columns = pa.schema(key_columns(node))
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows of both phases, in their order."""
         seen = Segments(
-            turn.store, seen_uid(self._node), self._columns, keys=self._node.keys, state_bytes=turn.state_bytes
+            work.store, seen_uid(self._node), self._columns, keys=self._node.keys, state_bytes=work.state_bytes
         )
-        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+        for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
             if tables:
-                self._take(from_table(pa.concat_tables(tables, promote_options="default")), seen, turn, phase)
-        seen.flush(turn.times.now, attention=lambda _: NEVER)
+                self._take(from_table(pa.concat_tables(tables, promote_options="default")), seen, work, phase)
+        seen.flush(work.times.now, attention=lambda _: NEVER)
         return Due()
 
-    def _take(self, batch: Batch, seen: Segments, turn: Turn, phase: int) -> None:
+    def _take(self, batch: Batch, seen: Segments, work: EpochWork, phase: int) -> None:
         numbers, _ = key_codes(pa.Table.from_batches([batch.rows]), self._node.keys)
         came = batch.take(np.sort(np.unique(numbers, return_index=True)[1]))
         keys = pa.RecordBatch.from_arrays([came.rows.column(key) for key in self._node.keys], schema=self._columns)
         codes = codes_of(keys.columns, self._key_groups)
-        is_known = self._known(keys, codes, seen, turn.times.now)
+        is_known = self._known(keys, codes, seen, work.times.now)
         new = came.filter(pa.array(~is_known))
-        end = NEVER if self._ttl is None else turn.times.now + self._ttl - 1
+        end = NEVER if self._ttl is None else work.times.now + self._ttl - 1
         nothing = np.zeros(new.num_rows, np.int64)
         seen.add(Segment.arrived(keys.filter(pa.array(~is_known)), codes[~is_known], nothing, nothing + end))
-        counts = turn.hands.count(self._node.id)
+        counts = work.ledger.count(self._node.id)
         counts.rows_in += batch.num_rows
         counts.passed += new.num_rows
         counts.filtered += batch.num_rows - new.num_rows
         counts.rows_out += new.num_rows
         if new.num_rows:
-            turn.emit(MAIN, new, phase)
+            work.emit(MAIN, new, phase)
 
     def _known(self, keys: pa.RecordBatch, codes: Codes, seen: Segments, now: int) -> Flags:
         nothing = np.zeros(keys.num_rows, np.int64)

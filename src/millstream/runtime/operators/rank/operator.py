@@ -13,7 +13,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, Batch
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.pairs import event_times
 from millstream.runtime.operators.rank.order import Numbers, Ranking, newest_times, times_of
 from millstream.state.compat.float_keys import several_forms
@@ -74,22 +74,22 @@ class RankOperator:
         self._stored = ranked_columns(node)
         self._ranking = Ranking(node)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rank what came, emit what changed, store."""
         kept = Segments(
-            turn.store, ranked_uid(self._node), self._stored, keys=self._node.keys, state_bytes=turn.state_bytes
+            work.store, ranked_uid(self._node), self._stored, keys=self._node.keys, state_bytes=work.state_bytes
         )
         if kept.is_rekeyed:
-            self._rank_anew(kept, turn)
-        for phase, tables in ((BEFORE, turn.before), (AFTER, turn.after)):
+            self._rank_anew(kept, work)
+        for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
             if tables:
-                self._take(tables, kept, turn, phase)
-        if self._operation.emit == "end" and turn.times.terminal:
-            self._emit_all(kept, turn)
+                self._take(tables, kept, work, phase)
+        if self._operation.emit == "end" and work.times.terminal:
+            self._emit_all(kept, work)
             return Due()
-        return kept.flush(turn.times.now, attention=lambda _: NEVER, kept=lambda segment: ~segment.matched)
+        return kept.flush(work.times.now, attention=lambda _: NEVER, kept=lambda segment: ~segment.matched)
 
-    def _take(self, tables: list[pa.Table], kept: Segments, turn: Turn, phase: int) -> None:
+    def _take(self, tables: list[pa.Table], kept: Segments, work: EpochWork, phase: int) -> None:
         came = self._came(tables)
         codes = codes_of([came.column(key) for key in self._node.keys], self._key_groups)
         held = [_Held(found.segment, found.places) for found in kept.find(Segment(np.unique(codes)), _MANY)]
@@ -108,9 +108,9 @@ class RankOperator:
         changed = changed.set_column(column, self._stored.field(column), pa.array(ranks[is_changed]))
         self._keep(changed, kept)
         if self._operation.emit == "epoch":
-            self._emit(changed, newest[stays][is_changed], turn, phase)
+            self._emit(changed, newest[stays][is_changed], work, phase)
 
-    def _rank_anew(self, kept: Segments, turn: Turn) -> None:
+    def _rank_anew(self, kept: Segments, work: EpochWork) -> None:
         """Keys that were stored in several forms have several first rows: what they kept is ranked together."""
         live = [(segment, np.flatnonzero(~segment.matched)) for segment in kept.all()]
         column = self._stored.get_field_index(_RANK)
@@ -125,7 +125,7 @@ class RankOperator:
             raise several_forms(self._node.uid, [key])
         for segment, places in found:
             segment.mark(places)
-        self._take([rows], kept, turn, BEFORE)
+        self._take([rows], kept, work, BEFORE)
 
     @staticmethod
     def _forget(held: list[_Held], unchanged: Numbers) -> None:
@@ -145,10 +145,10 @@ class RankOperator:
                 Segment.arrived(batch, codes, times_of(pa.Table.from_batches([batch])), np.full(len(codes), NEVER))
             )
 
-    def _emit_all(self, kept: Segments, turn: Turn) -> None:
+    def _emit_all(self, kept: Segments, work: EpochWork) -> None:
         live = [segment.take(np.flatnonzero(~segment.matched)) for segment in kept.all()]
         state = pa.Table.from_batches(live, self._stored)
-        self._emit(state, times_of(state), turn, BEFORE)
+        self._emit(state, times_of(state), work, BEFORE)
 
     def _came(self, tables: list[pa.Table]) -> pa.Table:
         """New rows in the columns of the stored ones; their rank is not known yet."""
@@ -158,15 +158,15 @@ class RankOperator:
         columns = [table.column(name) for name in self._stored.names[:-2]]
         return pa.table([*columns, times, nothing], schema=self._stored)
 
-    def _emit(self, table: pa.Table, times: Numbers, turn: Turn, phase: int) -> None:
+    def _emit(self, table: pa.Table, times: Numbers, work: EpochWork, phase: int) -> None:
         """Rows by key and rank."""
         schema = self._node.outputs[MAIN].arrow
         names = self._stored.names[:-2]
         columns = [table.column(name) for name in names]
         if isinstance(self._operation, TopN):
             columns.append(table.column(_RANK))
-        turn.hands.count(self._node.id).rows_out += table.num_rows
+        work.ledger.count(self._node.id).rows_out += table.num_rows
         rows = pa.table(columns, schema=schema).combine_chunks()
         for start in range(0, rows.num_rows, _EMIT_ROWS):
             batch = rows.slice(start, _EMIT_ROWS).to_batches()[0]
-            turn.emit(MAIN, Batch(batch, event_times(times[start : start + _EMIT_ROWS])), phase)
+            work.emit(MAIN, Batch(batch, event_times(times[start : start + _EMIT_ROWS])), phase)

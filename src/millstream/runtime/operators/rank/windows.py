@@ -16,7 +16,7 @@ from millstream.records.batch import TIME, Batch, from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn, key_codes
+from millstream.runtime.operators.contract import EpochWork, key_codes
 from millstream.runtime.operators.rank.order import Ranking
 from millstream.runtime.operators.window.grid import grid_of
 from millstream.state.pages import NEVER, Due
@@ -65,44 +65,44 @@ class WindowRankOperator:
         self._ranking = Ranking(node, _END)
         self._stored = waiting_columns(node)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark passes, rows after it."""
-        kept = Segments(turn.store, waiting_uid(self._node), self._stored, state_bytes=turn.state_bytes)
-        before, now = turn.times.before, turn.times.watermark
-        self._take(turn.before, kept, turn, before, BEFORE)
+        kept = Segments(work.store, waiting_uid(self._node), self._stored, state_bytes=work.state_bytes)
+        before, now = work.times.before, work.times.watermark
+        self._take(work.before, kept, work, before, BEFORE)
         if now > before:
             closing = list(kept.due(now))
             for after, until in self._shares(closing, before, now):
-                self._emit(self._in_windows(closing, after, until), turn, BEFORE)
-        self._take(turn.after, kept, turn, now, AFTER)
+                self._emit(self._in_windows(closing, after, until), work, BEFORE)
+        self._take(work.after, kept, work, now, AFTER)
         return kept.flush(now, attention=lambda segment: self._next_end(segment, now))
 
-    def _take(self, tables: list[pa.Table], kept: Segments, turn: Turn, watermark: int, phase: int) -> None:
+    def _take(self, tables: list[pa.Table], kept: Segments, work: EpochWork, watermark: int, phase: int) -> None:
         if not tables:
             return
-        batch = self._on_time(from_table(pa.concat_tables(tables, promote_options="default")), turn, watermark, phase)
+        batch = self._on_time(from_table(pa.concat_tables(tables, promote_options="default")), work, watermark, phase)
         if batch.num_rows == 0:
             return
         rows, times = pa.RecordBatch.from_arrays(batch.rows.columns, schema=self._stored), np.asarray(batch.times)
         codes = codes_of([rows.column(key) for key in self._node.keys], self._key_groups)
         came = Segment.arrived(rows, codes, times, self._forgotten(times))
         if self._operation.lateness and watermark > MIN_TIME:
-            self._say_again(came, kept, turn, watermark, phase)
+            self._say_again(came, kept, work, watermark, phase)
         kept.add(came)
 
-    def _on_time(self, batch: Batch, turn: Turn, watermark: int, phase: int) -> Batch:
+    def _on_time(self, batch: Batch, work: EpochWork, watermark: int, phase: int) -> Batch:
         """The rows of which a window is not gone; the others are late."""
         if batch.times is None or batch.times.null_count:
             first = batch_to_rows(batch.rows.slice(0, 1))[0]
             raise failure(self._node.id, first, "a row without event time reached a window")
-        counts = turn.hands.count(self._node.id)
+        counts = work.ledger.count(self._node.id)
         is_late = self._forgotten(np.asarray(batch.times)) < watermark
         counts.rows_in += batch.num_rows
         counts.late += int(is_late.sum())
         counts.passed += batch.num_rows - int(is_late.sum())
         if not is_late.any():
             return batch
-        turn.emit(LATE, batch.filter(pa.array(is_late)), phase)
+        work.emit(LATE, batch.filter(pa.array(is_late)), phase)
         return batch.filter(pa.array(~is_late))
 
     def _forgotten(self, times: Times) -> Times:
@@ -115,7 +115,7 @@ class WindowRankOperator:
         ends = ends[ends > watermark]
         return int(ends.min()) if len(ends) else NEVER
 
-    def _say_again(self, came: Segment, kept: Segments, turn: Turn, watermark: int, phase: int) -> None:
+    def _say_again(self, came: Segment, kept: Segments, work: EpochWork, watermark: int, phase: int) -> None:
         """Windows that have passed, are within the allowed lateness, and got rows."""
         oldest = watermark - self._operation.lateness
         new = self._in_windows([came], oldest, watermark)
@@ -124,7 +124,7 @@ class WindowRankOperator:
         known = self._in_windows(kept.of_groups(came), oldest, watermark)
         both = pa.concat_tables([known, new])
         codes, _ = key_codes(both, self._ranking.keys)
-        self._emit(both.filter(pa.array(np.isin(codes, codes[known.num_rows :]))), turn, phase)
+        self._emit(both.filter(pa.array(np.isin(codes, codes[known.num_rows :]))), work, phase)
 
     def _shares(self, segments: list[Segment], after: int, until: int) -> Iterator[tuple[int, int]]:
         """Spans of time that hold the last instants of windows with a bounded number of rows, or of one window."""
@@ -157,7 +157,7 @@ class WindowRankOperator:
             found.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
         return pa.concat_tables(found).combine_chunks()
 
-    def _emit(self, rows: pa.Table, turn: Turn, phase: int) -> None:
+    def _emit(self, rows: pa.Table, work: EpochWork, phase: int) -> None:
         """The best rows of each window, the oldest windows first, by key and rank."""
         if rows.num_rows == 0:
             return
@@ -173,9 +173,9 @@ class WindowRankOperator:
             columns.append(pa.array(ranks[order]))
         schema = self._node.outputs[MAIN].arrow
         table = pa.table(columns, names=schema.names).cast(schema).append_column(TIME, pa.array(ends[order] - 1))
-        turn.hands.count(self._node.id).rows_out += table.num_rows
+        work.ledger.count(self._node.id).rows_out += table.num_rows
         for start in range(0, table.num_rows, _EMIT_ROWS):
-            turn.emit(MAIN, from_table(table.slice(start, _EMIT_ROWS).combine_chunks()), phase)
+            work.emit(MAIN, from_table(table.slice(start, _EMIT_ROWS).combine_chunks()), phase)
 
 
 def _timestamps(column: pa.ChunkedArray) -> pa.Array:

@@ -18,7 +18,7 @@ from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import Turn, group_by_key
+from millstream.runtime.operators.contract import EpochWork, group_by_key
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.runtime.operators.window.cumulative_sums import sums_of
@@ -52,28 +52,28 @@ class WindowAggregateOperator:
         self._sums = sums_of(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it; then forget what is past lateness."""
         is_merged = not self._accumulators.depends_on_order
-        pages = self._paging.columns(turn, self._node, self._stored, self._sums.once, is_merged=is_merged)
+        pages = self._paging.columns(work, self._node, self._stored, self._sums.once, is_merged=is_merged)
         due = Due()
-        for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
-            due = self._run_share(share, pages, turn)
+        for share in shares_of(work, pages, pages.due(work.times.watermark)):
+            due = self._run_share(share, pages, work)
         return due
 
-    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn) -> Due:
-        before, now = turn.times.before, turn.times.watermark
-        state = self._take(self._stored.empty_table(), share.before, pages, turn, before, BEFORE)
+    def _run_share(self, share: Share, pages: ColumnPages, work: EpochWork) -> Due:
+        before, now = work.times.before, work.times.watermark
+        state = self._take(self._stored.empty_table(), share.before, pages, work, before, BEFORE)
         if now > before:
             state = pa.concat_tables([state, pages.load(share.of(pages.due(now)))])
-            self._fire(state, turn, BEFORE, before, now)
-        state = self._take(state, share.after, pages, turn, now, AFTER)
+            self._fire(state, work, BEFORE, before, now)
+        state = self._take(state, share.after, pages, work, now, AFTER)
         bins = np.asarray(state.column(BIN).combine_chunks())
         ends = self._grid.last_ends(bins) - 1 + self._operation.lateness
         return pages.store(state.filter(pa.array(ends > now)), lambda table: self._next_due(table, now))
 
     def _take(
-        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, watermark: int, phase: int
+        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, work: EpochWork, watermark: int, phase: int
     ) -> pa.Table:
         """Merge partial results; windows that fired already and got rows fire again."""
         if not tables:
@@ -82,14 +82,14 @@ class WindowAggregateOperator:
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
         merged = self._sums.merged(known, came)
         if self._operation.lateness and watermark > MIN_TIME:
-            self._fire_again(merged, came, turn, watermark, phase)
+            self._fire_again(merged, came, work, watermark, phase)
         return merged
 
-    def _fire(self, state: pa.Table, turn: Turn, phase: int, after: int, until: int) -> None:
+    def _fire(self, state: pa.Table, work: EpochWork, phase: int, after: int, until: int) -> None:
         """Emit the windows whose last instant lies in (after, until]."""
-        self._emit(self._sums.windows(state, after, until), turn, phase)
+        self._emit(self._sums.windows(state, after, until), work, phase)
 
-    def _fire_again(self, merged: pa.Table, came: pa.Table, turn: Turn, watermark: int, phase: int) -> None:
+    def _fire_again(self, merged: pa.Table, came: pa.Table, work: EpochWork, watermark: int, phase: int) -> None:
         """Emit anew the windows behind the watermark that the rows which came belong to."""
         oldest = watermark - self._operation.lateness
         is_behind = self._grid.all_later(np.asarray(came.column(BIN).combine_chunks()), 1) - 1 <= watermark
@@ -107,13 +107,13 @@ class WindowAggregateOperator:
         hit = np.maximum.reduceat(marks, [run.start for run in runs])
         lengths = [run.end - run.start for run in runs]
         chosen = np.sort(order[(np.repeat(hit, lengths) == 1) & (marks == 0)])
-        self._emit(fired.take(pa.array(chosen)), turn, phase)
+        self._emit(fired.take(pa.array(chosen)), work, phase)
 
-    def _emit(self, windows: pa.Table, turn: Turn, phase: int) -> None:
+    def _emit(self, windows: pa.Table, work: EpochWork, phase: int) -> None:
         if windows.num_rows == 0:
             return
         starts, ends = self._sums.bounds(windows)
-        self._results.emit(windows, starts, ends, pa.chunked_array([ends - 1]), turn, phase)
+        self._results.emit(windows, starts, ends, pa.chunked_array([ends - 1]), work, phase)
 
     def _next_due(self, table: pa.Table, watermark: int) -> Times:
         """The last instant of a row's next window, or the time to forget the row."""

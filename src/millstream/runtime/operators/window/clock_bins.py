@@ -16,7 +16,7 @@ from millstream.records.batch import TIME
 from millstream.runtime.exchange.cells import BEFORE
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import Turn
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import shares_of
 from millstream.runtime.operators.window.bins import window_columns
@@ -39,27 +39,27 @@ class ClockWindowOperator:
         self._sums = sums_of(self._grid, self._accumulators, node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the clock has passed, rows after it."""
         is_merged = not self._accumulators.depends_on_order
         pages = self._paging.columns(
-            turn, self._node, self._stored, self._sums.once, is_merged=is_merged, by_clock=True
+            work, self._node, self._stored, self._sums.once, is_merged=is_merged, by_clock=True
         )
         # Whatever has fired ended before the first page is due: a page that was due by then was looked at.
-        first_end = min(pages.first_due, turn.times.now + 1)
+        first_end = min(pages.first_due, work.times.now + 1)
         due = Due()
-        for share in shares_of(turn, pages, self._over(pages, turn)):
+        for share in shares_of(work, pages, self._over(pages, work)):
             state = self._taken(self._stored.empty_table(), share.before, pages)
-            state = pa.concat_tables([state, pages.load(share.of(self._over(pages, turn)))])
-            self._fire(state, turn, first_end)
-            state = self._taken(self._open(state, turn), share.after, pages)
-            due = pages.store(state, lambda table: self._next_ends(table, turn.times.now))
+            state = pa.concat_tables([state, pages.load(share.of(self._over(pages, work)))])
+            self._fire(state, work, first_end)
+            state = self._taken(self._open(state, work), share.after, pages)
+            due = pages.store(state, lambda table: self._next_ends(table, work.times.now))
         return due
 
     @staticmethod
-    def _over(pages: ColumnPages, turn: Turn) -> set[PageId]:
+    def _over(pages: ColumnPages, work: EpochWork) -> set[PageId]:
         """Pages with windows that are over; at the end of the input all are."""
-        return pages.everything() if turn.times.terminal else pages.due(turn.times.now)
+        return pages.everything() if work.times.terminal else pages.due(work.times.now)
 
     def _next_ends(self, table: pa.Table, now: int) -> Times:
         """The end of each bin's first window that is not over."""
@@ -72,21 +72,21 @@ class ClockWindowOperator:
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
         return self._sums.merged(known, came)
 
-    def _fire(self, state: pa.Table, turn: Turn, first_end: int) -> None:
+    def _fire(self, state: pa.Table, work: EpochWork, first_end: int) -> None:
         """Emit the windows that are over and end no earlier than that."""
-        until = MAX_TIME if turn.times.terminal else turn.times.now
+        until = MAX_TIME if work.times.terminal else work.times.now
         windows = self._sums.windows(state, first_end - 2, until - 1)
         if windows.num_rows == 0:
             return
         starts, ends = self._sums.bounds(windows)
         times = windows.column(TIME) if TIME in windows.schema.names else None
-        self._results.emit(windows, starts, ends, times, turn, BEFORE)
+        self._results.emit(windows, starts, ends, times, work, BEFORE)
 
-    def _open(self, state: pa.Table, turn: Turn) -> pa.Table:
+    def _open(self, state: pa.Table, work: EpochWork) -> pa.Table:
         """Bins of which a window is not over."""
-        if turn.times.terminal:
+        if work.times.terminal:
             return state.slice(0, 0)
-        return state.filter(pa.array(self._grid.last_ends(_bins(state)) > turn.times.now))
+        return state.filter(pa.array(self._grid.last_ends(_bins(state)) > work.times.now))
 
 
 def _bins(table: pa.Table) -> Times:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.graph.step import LATE, MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import RowOutput, Turn, key_rows
+from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.window.contents import Came, Contents
 from millstream.runtime.operators.window.open_windows import HeldWindow, OpenWindows, assigner_of
@@ -40,24 +40,24 @@ class RowWindowOperator:
         self._keys = node.input_schema.select(node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
         # What user code makes is checked where it is encoded, window by window.
-        entries = self._paging.entries(turn, self._node.uid, self._keys, [list[HeldWindow]], is_trusted=True)
-        counts = turn.hands.count(self._node.id)
-        bad = turn.hands.bad_records(self._node.id, None)
-        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, turn.emit)
-        self._rows(turn, turn.before, turn.times.before, entries, out, BEFORE)
-        self._close(entries, out, turn.times.watermark)
+        entries = self._paging.entries(work, self._node.uid, self._keys, [list[HeldWindow]], is_trusted=True)
+        counts = work.ledger.count(self._node.id)
+        bad = work.ledger.bad_records(self._node.id, None)
+        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, work.emit)
+        self._rows(work, work.before, work.times.before, entries, out, BEFORE)
+        self._close(entries, out, work.times.watermark)
         out.advance()
-        self._rows(turn, turn.after, turn.times.watermark, entries, out, AFTER)
+        self._rows(work, work.after, work.times.watermark, entries, out, AFTER)
         out.flush()
         return entries.flush()
 
     def _rows(
-        self, turn: Turn, tables: list[pa.Table], watermark: int, entries: Entries, out: RowOutput, phase: int
+        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, out: RowOutput, phase: int
     ) -> None:
-        counts = turn.hands.count(self._node.id)
+        counts = work.ledger.count(self._node.id)
         for batch, pieces in key_rows(tables, self._node.keys, entries):
             came, late = self._contents.came(batch), list[int]()
             times = np.asarray(batch.times).tolist()
@@ -71,7 +71,7 @@ class RowWindowOperator:
             counts.late += len(late)
             counts.passed += batch.num_rows - len(late)
             if late:
-                turn.emit(LATE, batch.take(np.array(late)), phase)
+                work.emit(LATE, batch.take(np.array(late)), phase)
 
     def _add(self, adding: _Adding, came: Came, time: int) -> bool:
         """Add a row to its windows; `False` when all of them are gone."""

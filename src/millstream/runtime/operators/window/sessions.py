@@ -21,7 +21,7 @@ from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import Turn, key_codes
+from millstream.runtime.operators.contract import EpochWork, key_codes
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.runtime.operators.window.grid import Times
@@ -68,23 +68,23 @@ class SessionAggregateOperator:
         self._results = WindowResults(node, self._accumulators)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, sessions the watermark closes, rows after it."""
-        pages = self._paging.columns(turn, self._node, self._stored, self._touching)
+        pages = self._paging.columns(work, self._node, self._stored, self._touching)
         due = Due()
-        for share in shares_of(turn, pages, pages.due(turn.times.watermark)):
-            due = self._run_share(share, pages, turn)
+        for share in shares_of(work, pages, pages.due(work.times.watermark)):
+            due = self._run_share(share, pages, work)
         return due
 
-    def _run_share(self, share: Share, pages: ColumnPages, turn: Turn) -> Due:
-        before, now = turn.times.before, turn.times.watermark
-        state = self._take(self._stored.empty_table(), share.before, pages, turn, before, BEFORE)
+    def _run_share(self, share: Share, pages: ColumnPages, work: EpochWork) -> Due:
+        before, now = work.times.before, work.times.watermark
+        state = self._take(self._stored.empty_table(), share.before, pages, work, before, BEFORE)
         if now > before:
             state = pa.concat_tables([state, pages.load(share.of(pages.due(now)))])
             last = _column(state, _END) - 1
-            self._emit(state.filter(pa.array((last > before) & (last <= now))), turn, BEFORE)
+            self._emit(state.filter(pa.array((last > before) & (last <= now))), work, BEFORE)
             state = state.filter(pa.array(last + self._lateness > now))
-        state = self._take(state, share.after, pages, turn, now, AFTER)
+        state = self._take(state, share.after, pages, work, now, AFTER)
         return pages.store(state, lambda table: self._next_due(table, now))
 
     def _touching(self, known: pa.Table) -> pa.Table:
@@ -98,7 +98,7 @@ class SessionAggregateOperator:
         return np.where(last > watermark, last, last + self._lateness)
 
     def _take(
-        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, turn: Turn, watermark: int, phase: int
+        self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, work: EpochWork, watermark: int, phase: int
     ) -> pa.Table:
         """Merge rows into sessions; those that fired already and got rows fire again, those that are gone are late."""
         if not tables:
@@ -113,19 +113,19 @@ class SessionAggregateOperator:
         made = self._merged(known, batch)
         last = _column(made.table, _END) - 1
         is_gone = last + self._lateness <= watermark
-        self._count(turn, batch, np.flatnonzero(is_gone[made.of_rows]), phase)
+        self._count(work, batch, np.flatnonzero(is_gone[made.of_rows]), phase)
         if self._lateness:
             is_touched = np.bincount(made.of_rows, minlength=len(last)) > 0
-            self._emit(made.table.filter(pa.array(is_touched & (last <= watermark) & ~is_gone)), turn, phase)
+            self._emit(made.table.filter(pa.array(is_touched & (last <= watermark) & ~is_gone)), work, phase)
         return made.table.filter(pa.array(~is_gone)) if is_gone.any() else made.table
 
-    def _count(self, turn: Turn, batch: Batch, late: Times, phase: int) -> None:
-        counts = turn.hands.count(self._node.id)
+    def _count(self, work: EpochWork, batch: Batch, late: Times, phase: int) -> None:
+        counts = work.ledger.count(self._node.id)
         counts.rows_in += batch.num_rows
         counts.late += len(late)
         counts.passed += batch.num_rows - len(late)
         if len(late):
-            turn.emit(LATE, batch.take(late), phase)
+            work.emit(LATE, batch.take(late), phase)
 
     def _merged(self, known: pa.Table, batch: Batch) -> _Sessions:
         keys = list(self._node.keys)
@@ -156,13 +156,13 @@ class SessionAggregateOperator:
         placed = merged.take(pa.array(np.argsort(_column(merged, _SESSION), kind="stable")))
         return list(placed.drop_columns([_SESSION]).columns)
 
-    def _emit(self, sessions: pa.Table, turn: Turn, phase: int) -> None:
+    def _emit(self, sessions: pa.Table, work: EpochWork, phase: int) -> None:
         """Results in the order of their sessions' ends."""
         if sessions.num_rows == 0:
             return
         sessions = sessions.take(pa.array(np.argsort(_column(sessions, _END), kind="stable")))
         ends = _column(sessions, _END)
-        self._results.emit(sessions, _column(sessions, _START), ends, pa.chunked_array([ends - 1]), turn, phase)
+        self._results.emit(sessions, _column(sessions, _START), ends, pa.chunked_array([ends - 1]), work, phase)
 
 
 def sessions_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.operators.contract import RowOutput, Turn
+from millstream.runtime.operators.contract import EpochWork, RowOutput
 from millstream.runtime.operators.window.triggered.asked import FIRE, PURGE
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
 from millstream.runtime.operators.window.triggered.functions import BoundFunction
@@ -15,20 +15,20 @@ from millstream.runtime.operators.window.triggered.windows import AnyWindow, Ope
 class Calls:
     """The calls of one epoch: trigger and function at work, and what they emit."""
 
-    def __init__(self, node: StreamNode, contents: TriggeredContents, turn: Turn) -> None:
+    def __init__(self, node: StreamNode, contents: TriggeredContents, work: EpochWork) -> None:
         assert isinstance(node.operation, Window)
         operation = node.operation
         self.contents, self.operation = contents, operation
-        counts = turn.hands.count(node.id)
-        bad = turn.hands.bad_records(node.id, None)
+        counts = work.ledger.count(node.id)
+        bad = work.ledger.bad_records(node.id, None)
         sides = dict(operation.outputs)
         made = {
-            name: RowOutput(name, schema, bad, counts, turn.emit)
+            name: RowOutput(name, schema, bad, counts, work.emit)
             for name, schema in node.outputs.items()
             if name == MAIN or name in sides
         }
         self._outputs, self._main = list(made.values()), made[MAIN]
-        self.scope = Scope(node.id, operation.window, turn.times.now, {n: made[n] for n in sides})
+        self.scope = Scope(node.id, operation.window, work.times.now, {n: made[n] for n in sides})
         spec = trigger_spec(operation)
         self.trigger = asked(spec, self.scope, node.id)
         self._width = len(trigger_types(spec))

@@ -14,7 +14,7 @@ from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import list_of, tuple_of
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import Turn, key_rows
+from millstream.runtime.operators.contract import EpochWork, key_rows
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.window.open_windows import Assigner, assigner_of
 from millstream.runtime.operators.window.triggered.adding import Adding
@@ -59,26 +59,26 @@ class TriggeredWindowOperator:
         self._keys = node.input_schema.select(node.keys)
         self._paging = Paging(key_groups, page_bytes)
 
-    def run(self, turn: Turn) -> Due:
+    def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, then what time brings, then rows after it."""
-        entries = self._paging.entries(turn, self._node.uid, self._keys, self._types)
+        entries = self._paging.entries(work, self._node.uid, self._keys, self._types)
         sweep = Sweep(self._operation.key_states)
         entries.event_expiry = sweep.event_expiry
-        calls = Calls(self._node, self._contents, turn)
-        self._rows(turn, turn.before, turn.times.before, entries, calls, BEFORE)
-        Firing(calls, entries, turn.times).run()
+        calls = Calls(self._node, self._contents, work)
+        self._rows(work, work.before, work.times.before, entries, calls, BEFORE)
+        Firing(calls, entries, work.times).run()
         if self._operation.key_states:
-            sweep.run(entries, now=turn.times.now, watermark=turn.times.watermark)
+            sweep.run(entries, now=work.times.now, watermark=work.times.watermark)
         calls.advance()
-        self._rows(turn, turn.after, turn.times.watermark, entries, calls, AFTER)
+        self._rows(work, work.after, work.times.watermark, entries, calls, AFTER)
         calls.flush()
         return entries.flush()
 
     def _rows(
-        self, turn: Turn, tables: list[pa.Table], watermark: int, entries: Entries, calls: Calls, phase: int
+        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, calls: Calls, phase: int
     ) -> None:
-        counts = turn.hands.count(self._node.id)
-        calls.scope.watermark, calls.scope.clock = watermark, turn.times.now
+        counts = work.ledger.count(self._node.id)
+        calls.scope.watermark, calls.scope.clock = watermark, work.times.now
         for batch, pieces in key_rows(tables, self._node.keys, entries):
             rows = batch_to_rows(batch.rows) if self._needs_rows else [{}] * batch.num_rows
             times = self._times(batch)
@@ -92,7 +92,7 @@ class TriggeredWindowOperator:
             counts.late += len(late)
             counts.passed += batch.num_rows - len(late)
             if late:
-                turn.emit(LATE, batch.take(np.array(late)), phase)
+                work.emit(LATE, batch.take(np.array(late)), phase)
 
     def _times(self, batch: Batch) -> list[Any]:
         is_timed = batch.times is not None and not batch.times.null_count
