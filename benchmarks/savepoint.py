@@ -22,8 +22,8 @@ from millstream.api.running.control import FORMS, Form, Pending, RunControl
 from millstream.api.running.result import EpochSummary, RunResult
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.savepoint_files import verify_savepoint
-from millstream.jobmaster.start import Start
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 from millstream.testing import ADVANCE_CLOCK
 
 KEYS = {"full": (100_000, 1_000_000), "small": (1_000, 4_000)}

@@ -1,6 +1,5 @@
 """Millstream: Flink's programming model on Spark, in Python."""
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from millstream.api.functions.broadcast import BroadcastFunction, BroadcastState
@@ -53,6 +52,7 @@ from millstream.connectors.print.spec import print_rows as print
 from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
+from millstream.registry import load
 from millstream.tracebacks import publish
 
 __version__ = "0.1.0"
@@ -62,7 +62,10 @@ if TYPE_CHECKING:
     from millstream.inspect.state.stored import read_state
 
 
-_LATER = {"read_files": "millstream.connectors.files.reader", "read_state": "millstream.inspect.state.stored"}
+_LATER = {
+    "read_files": "millstream.connectors.files.reader:read_files",
+    "read_state": "millstream.inspect.state.stored:read_state",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -70,7 +73,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         msg = f"module 'millstream' has no attribute {name!r}"
         raise AttributeError(msg)
-    globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = load(_LATER[name])
     publish(globals(), [name])
     return globals()[name]
 

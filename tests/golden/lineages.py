@@ -17,10 +17,10 @@ from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.memory.spec import MARK
 from millstream.errors import MillstreamError
 from millstream.graph.step import Sink
-from millstream.jobmaster.start import Start
 from millstream.model.connector import ConnectorSpec
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 from millstream.testing.harness import scripted, standing_clock
 
 _ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}

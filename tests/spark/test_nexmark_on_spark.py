@@ -15,8 +15,8 @@ from millstream.api.running.control import RunControl
 from millstream.checkpoint.failpoint import VARIABLE
 from millstream.driver.run import run
 from millstream.errors import ExternalFailure
-from millstream.jobmaster.start import Start
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]

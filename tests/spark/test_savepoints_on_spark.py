@@ -12,9 +12,9 @@ from millstream.checkpoint.savepoint_files import verify_savepoint
 from millstream.connectors.collect.sink import clear, collected
 from millstream.driver.run import run
 from millstream.errors import CheckpointRefused, ExternalFailure
-from millstream.jobmaster.start import Start
 from millstream.local.run import run as run_local
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

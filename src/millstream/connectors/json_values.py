@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.contract.connectors import BadRecord
+from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Schema
 from millstream.model.types import type_name

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.contract.connectors import Advance, Position, Split
+from millstream.contract.source import Advance, Position, Split
 
 BLOCK = 8192
 """Ranges are cut at multiples of it where they are long enough."""

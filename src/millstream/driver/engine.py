@@ -1,17 +1,53 @@
-"""The engine as the API finds it: what takes long to start is started before pyspark is imported."""
+"""The engine on Spark, as the registry finds it: what takes long to start is started before pyspark is imported."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from millstream.api.running.result import RunResult
+from millstream.api.running.control import RunControl
+from millstream.api.running.result import Listener, RunResult
+from millstream.checkpoint.manifest import EpochManifest
+from millstream.checkpoint.savepoint import CopiedFile
+from millstream.contract.engine import Engine
+from millstream.contract.pages import PageStore
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.start import Start
 from millstream.spark.start.launch import start_early
 
 
-def run(deployment: DeploymentPlan, *, debug: bool = False, **options: Any) -> RunResult:
-    """Run on Spark; the options are those of `millstream.driver.run.run`."""
-    start_early(deployment, debug=debug)
-    from millstream.driver.run import run as run_on_spark
+class SparkEngine:
+    """Runs jobs on Spark through PySpark."""
 
-    return run_on_spark(deployment, debug=debug, **options)
+    reads_cheaply = False
+
+    def run(
+        self,
+        deployment: DeploymentPlan,
+        *,
+        clock: Callable[[], int] | None = None,
+        listener: Listener | None = None,
+        control: RunControl | None = None,
+        start: Start | None = None,
+        debug: bool = False,
+    ) -> RunResult:
+        """Run a job until its input ends, or until `control` asks for another end."""
+        start_early(deployment, debug=debug)
+        from millstream.driver.run import run
+
+        return run(deployment, clock=clock, listener=listener, control=control, start=start, debug=debug)
+
+    def read_level(self, folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, PageStore]]:
+        """The pages of a keyed level at a retained epoch, subtask by subtask; starts Spark where it does not run."""
+        from millstream.driver.reading import read_level
+
+        return read_level(folder, manifest, level)
+
+    def copy_state(self, folder: Path, root: Path, epoch: int) -> list[CopiedFile]:
+        """Copy Spark's checkpoint of an epoch, once Spark has logged that the epoch is done."""
+        from millstream.driver.spark_side import copy_committed
+
+        return copy_committed(folder, root, epoch)
+
+
+ENGINE: Engine = SparkEngine()

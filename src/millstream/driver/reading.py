@@ -11,11 +11,12 @@ from millstream.api.job import Job
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import memory
-from millstream.spark.query.state_reader import StatePages, read_subtasks
+from millstream.spark.query.state_reader import read_subtasks
 from millstream.spark.start.session import open_session
+from millstream.state.read_only import ReadOnlyPages
 
 
-def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, StatePages]]:
+def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, ReadOnlyPages]]:
     """The pages of a level, subtask by subtask; starts Spark when it does not run in this process.
 
     Args:

@@ -21,9 +21,9 @@ from millstream.errors import MillstreamError
 from millstream.jobmaster.attempts import run_tolerant
 from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.run import Run
-from millstream.jobmaster.start import Start
 from millstream.jobmaster.stopping import NoSignals, StopSignals, stop_signals
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.start import Start
 from millstream.spark.query.closing import close_in_workers
 from millstream.spark.query.compile import ship, start_query
 from millstream.spark.query.epoch import EpochLoop

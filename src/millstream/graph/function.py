@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from millstream.errors import InvalidStep
+from millstream.registry import load
 
 _MARK = "_millstream_nondeterministic"
 _LIFE = ("open", "close")
@@ -143,11 +143,8 @@ def _finds(name: str, target: Any) -> bool:
 
 
 def _imported(name: str, step: str | None) -> FunctionRef:
-    module, _, qualname = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
+        found: Any = load(name)
     except (ImportError, AttributeError, ValueError) as problem:
         msg = "function cannot be imported"
         raise InvalidStep(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,11 +64,7 @@ def _exported(files: EngineFiles, root: Path) -> list[Mapping[str, PageFile]]:
 
 
 def _copied(files: EngineFiles, root: Path) -> list[CopiedFile]:
-    epoch = files.manifest.epoch
-    if files.manifest.engine == "spark":
-        copied = importlib.import_module("millstream.driver.spark_side").copy_committed(files.folder, root, epoch)
-    else:
-        copied = importlib.import_module("millstream.local.native").copy_state(files.folder, root, epoch)
+    copied = files.engine.copy_state(files.folder, root, files.manifest.epoch)
     return [keep_manifest(root, files.manifest), *copied]
 
 

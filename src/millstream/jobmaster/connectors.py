@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from millstream.contract.connectors import SinkCommitter, SinkContext, SourceContext, SplitEnumerator, load
+from millstream.contract.sink import SinkCommitter, SinkContext
+from millstream.contract.source import SourceContext, SplitEnumerator
 from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
 from millstream.model.connector import ConnectorSpec, is_written_directly, sink_declaration, source_declaration
 from millstream.plan.deployment import DeploymentPlan
+from millstream.registry import load
 from millstream.runtime.closing import OpenedParts
 
 

@@ -7,12 +7,13 @@ from millstream.checkpoint.head import HeadKeeper, newest_token, refuse_headless
 from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, decode_lease
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.stores.base import ManifestStore
-from millstream.contract.connectors import SinkCommitter
+from millstream.contract.sink import SinkCommitter
 from millstream.errors import Fenced
 from millstream.jobmaster.connectors import open_sinks
 from millstream.jobmaster.resume import check_restore
-from millstream.jobmaster.start import Beginning, Start, begin
+from millstream.jobmaster.start import Beginning, begin
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
 
 

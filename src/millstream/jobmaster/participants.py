@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.contract.connectors import SinkCommitter, SplitEnumerator
+from millstream.contract.sink import SinkCommitter
+from millstream.contract.source import SplitEnumerator
 from millstream.model.ids import Epoch
 
 

@@ -11,8 +11,8 @@ from millstream.graph.operations.watermark import EventTime
 from millstream.graph.step import Source
 from millstream.jobmaster.compatibility import JobShape, compare, obstacles_in_place, shape_of
 from millstream.jobmaster.connectors import nodes_of
-from millstream.jobmaster.start import Start
 from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.start import Start
 from millstream.state.layout import StateLayout
 
 _OTHERWISE = "or take a savepoint and restore it: millstream savepoint create, then run --from-savepoint"

@@ -34,12 +34,13 @@ from millstream.jobmaster.requests import Requests
 from millstream.jobmaster.resume import check_resume
 from millstream.jobmaster.savepoint.native import adopt_native, keep_manifest
 from millstream.jobmaster.savepoint.take import take_savepoint
-from millstream.jobmaster.start import Beginning, Start, restored_plan, restored_state
+from millstream.jobmaster.start import Beginning, restored_plan, restored_state
 from millstream.model.counts import Counts, StepCounts, total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
+from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
 from millstream.runtime.messages import RunIdentity, TaskReport
 from millstream.runtime.operators.layouts import layouts_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from pathlib import Path
 
@@ -12,26 +11,9 @@ from millstream.checkpoint.head import Head, Origin
 from millstream.checkpoint.savepoint import Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
 from millstream.jobmaster.planner.learned import PlannerState
-from millstream.model.connector import NewerOutput
 from millstream.model.time import MIN_TIME
 from millstream.plan.epoch import EpochPlan, combined_name, plan_from_json
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """What the person who starts a job says about its past.
-
-    Args:
-        savepoint: the directory of a savepoint; a checkpoint that was restored from it already is resumed.
-        newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
-        allow_dropped_state: accept that the savepoint holds state that no step of the job takes.
-        ignore_state_once: give up the state of the checkpoint and start over; has an effect once per checkpoint.
-    """
-
-    savepoint: str | None = None
-    newer_output: NewerOutput = "refuse"
-    allow_dropped_state: bool = False
-    ignore_state_once: bool = False
+from millstream.plan.start import Start
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,12 +12,12 @@ from millstream.checkpoint.manifest import Segment
 from millstream.jobmaster.attempts import run_tolerant
 from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.run import Run
-from millstream.jobmaster.start import Start
 from millstream.jobmaster.stopping import stop_signals
 from millstream.local.native import LocalSide, copy_state
 from millstream.local.state_files import State, StateFiles
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan
+from millstream.plan.start import Start
 from millstream.runtime.exchange.cells import DRIVER, Cell
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.task import run_source_task, run_subtask

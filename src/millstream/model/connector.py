@@ -7,10 +7,10 @@ connector can promise, so a wrong option is refused where the user wrote it, wit
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from millstream import registry
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.redaction import shown_url
@@ -95,20 +95,20 @@ class ConnectorDeclaration:
     sink: SinkDeclaration | None = None
 
 
-BUILT_IN = ("collect", "datagen", "files", "jdbc", "memory", "nexmark", "print", "rate")
-
-
 def declaration(name: str) -> ConnectorDeclaration:
-    """The declaration of a connector, found by name in `millstream.connectors.<name>.spec`."""
-    if name not in BUILT_IN:
+    """The declaration of a connector, ours or one that another package brings as an entry point."""
+    try:
+        declared = registry.find("connectors", name)
+    except KeyError:
         msg = "unknown connector"
-        raise InvalidStep(
-            msg, code="CONN-001", found=repr(name), known=BUILT_IN, hint="use one of the known connectors"
-        )
-    module = importlib.import_module(f"millstream.connectors.{name}.spec")
-    found = module.DECLARATION
-    assert isinstance(found, ConnectorDeclaration), f"{module.__name__}.DECLARATION must be a ConnectorDeclaration"
-    return found
+        known = registry.names("connectors")
+        hint = "use one of the known connectors, or install the package that brings this one"
+        raise InvalidStep(msg, code="CONN-001", found=repr(name), known=known, hint=hint) from None
+    if not isinstance(declared, ConnectorDeclaration) or declared.name != name:
+        msg = f"the entry point of connector {name!r} is no declaration of it"
+        hint = "name a ConnectorDeclaration of that name in the entry point `millstream.connectors`"
+        raise InvalidStep(msg, code="CONN-006", found=repr(declared), hint=hint)
+    return declared
 
 
 def source_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SourceDeclaration:

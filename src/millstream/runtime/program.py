@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millstream.contract.connectors import SinkWriter, load
+from millstream.contract.sink import SinkWriter
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.join import JOINS
 from millstream.graph.step import Sink, Source
@@ -13,6 +13,7 @@ from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PlannedEdge
 from millstream.records.canonical_keys import float_columns
+from millstream.registry import load
 from millstream.runtime.chain.stages import Stage, build_stages
 from millstream.runtime.functions.life import LivingFunctions
 from millstream.runtime.operators.contract import KeyedOperator

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from millstream.checkpoint.page_file import PageFile
 from millstream.checkpoint.savepoint import RECORD, Savepoint, read_savepoint
+from millstream.contract.pages import PageStore
 from millstream.plan.epoch import EpochPlan
 from millstream.runtime.messages import RunIdentity
 from millstream.runtime.program import LevelProgram
-from millstream.state.pages import PageStore
 from millstream.state.transfer.export import export_pages
 from millstream.state.transfer.load import load_level, owned_groups
 

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from millstream.contract.connectors import BadRecord, SinkTask, SinkWriter, open_reader
+from millstream.contract.pages import PageStore
+from millstream.contract.sink import SinkTask, SinkWriter
+from millstream.contract.source import BadRecord
 from millstream.graph.job_graph import Vertex
 from millstream.graph.step import DEAD, LATE, MAIN, TWO_INPUTS, Sink, Source
 from millstream.graph.stream_graph import StreamNode
@@ -24,6 +26,7 @@ from millstream.model.ids import Epoch
 from millstream.plan.epoch import EpochPlan, times_for
 from millstream.plan.partitioned import PlannedEdge
 from millstream.records.batch import Batch
+from millstream.registry import load
 from millstream.runtime.chain.stages import Ledger, run_stages
 from millstream.runtime.closing import OpenedParts
 from millstream.runtime.exchange.cells import (
@@ -52,7 +55,6 @@ from millstream.runtime.program import LevelProgram
 from millstream.runtime.subtask_state import export_state, restore_state
 from millstream.runtime.vertex_clock import VertexClock
 from millstream.state.kept_pages import KeptPages
-from millstream.state.pages import PageStore
 
 
 class _TaskLedger(Ledger):
@@ -209,7 +211,7 @@ class LevelTask:
         counts = self._ledger.count(vertex.id)
         bad = self._ledger.bad_records(vertex.id, operation.on_error)
         self._clock.enter(vertex.id)
-        for item in open_reader(declared.reader, operation.connector.options, operation.schema).read(body):
+        for item in load(declared.reader)(operation.connector.options, operation.schema).read(body):
             if isinstance(item, BadRecord):
                 counts.rows_in += 1
                 bad.refuse(item.raw, item.error)

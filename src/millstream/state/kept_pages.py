@@ -16,7 +16,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from millstream.state.pages import PageStore
+from millstream.contract.pages import PageStore
 
 JOURNAL = "journal"
 """Under which name the journal is stored."""

@@ -7,12 +7,13 @@ which pages exist, how a key group is divided, and when the first timer of a pag
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from millstream.contract.pages import PageStore
 from millstream.errors import CheckpointRefused
 from millstream.plan.deployment import MemoryBudget
 
@@ -21,22 +22,6 @@ STATE_BYTES = MemoryBudget().state_bytes
 """How much decoded state a step holds at once, unless the deployment says otherwise."""
 NEVER = 2**63 - 1
 """Later than the end of time: what is due then never happens."""
-
-
-class PageStore(Protocol):
-    """Where pages are kept between epochs: Spark's state store, or a dict."""
-
-    def get(self, key: str) -> bytes | None:
-        """A page, or `None`."""
-        ...
-
-    def put(self, key: str, content: bytes) -> None:
-        """Write a page."""
-        ...
-
-    def delete(self, key: str) -> None:
-        """Remove a page."""
-        ...
 
 
 class PageId(NamedTuple):

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from millstream.contract.pages import PageStore
 from millstream.state.compat.float_keys import rekey_rows
-from millstream.state.pages import STATE_BYTES, Due, PageId, PageStore, StepPages
+from millstream.state.pages import STATE_BYTES, Due, PageId, StepPages
 from millstream.state.segment import GROUP_SHIFT, INDEX, Flags, Found, Segment, hits, merged, without
 
 _SIZE_BITS = 6

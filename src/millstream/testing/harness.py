@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from millstream import registry
 from millstream.api.functions.user_metrics import UserMetrics
 from millstream.api.job import Job
 from millstream.api.running.result import EpochSummary, RunResult
@@ -31,7 +31,6 @@ Row = dict[str, Any]
 Script = Sequence[Mapping[str, Any]] | ConnectorSpec
 """Rows and marks in the order they are read, or another connector such as `ms.memory(rows, partition_by="shard")`."""
 
-_ENGINES = {"local": "millstream.local.run", "spark": "millstream.driver.run"}
 _ABORTED = "TEST-ABORT"
 _DEFAULTS = Deployment()
 
@@ -198,11 +197,13 @@ def _aborts(model: StreamModel) -> int:
 
 
 def _engine(name: str) -> Any:
-    """The engine's module, found by name so that a local test never loads Spark."""
-    if name not in _ENGINES:
+    """The engine of that name; a local test never loads Spark."""
+    try:
+        return registry.find("engines", name)
+    except KeyError:
+        known = registry.names("engines")
         msg = "unknown engine"
-        raise InvalidStep(msg, code="TEST-004", found=repr(name), known=_ENGINES, hint="pass engine='local'")
-    return importlib.import_module(_ENGINES[name])
+        raise InvalidStep(msg, code="TEST-004", found=repr(name), known=known, hint="pass engine='local'") from None
 
 
 def _run_to_end(

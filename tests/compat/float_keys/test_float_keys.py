@@ -13,9 +13,9 @@ from millstream.checkpoint import failpoint
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import CheckpointRefused, MillstreamError
 from millstream.graph.step import Sink
-from millstream.jobmaster.start import Start
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 from millstream.spark.files.operator_files import relocate
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ import json
 
 from millstream.connectors.files.source import FilesEnumerator, FilesReader
 from millstream.connectors.files.spec import DECLARATION, files
-from millstream.contract.connectors import BadRecord, SourceContext
+from millstream.contract.source import BadRecord, SourceContext
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
 from millstream.records.codecs import batch_to_rows

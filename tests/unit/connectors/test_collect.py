@@ -5,7 +5,7 @@ import pytest
 
 from millstream.connectors.collect.sink import CollectCommitter, CollectWriter, clear, collected, collected_table
 from millstream.connectors.collect.spec import DECLARATION, collect
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of

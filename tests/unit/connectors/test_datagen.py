@@ -7,7 +7,7 @@ import pytest
 
 from millstream.connectors.datagen.source import DatagenEnumerator, DatagenReader
 from millstream.connectors.datagen.spec import DECLARATION, datagen
-from millstream.contract.connectors import SourceContext
+from millstream.contract.source import SourceContext
 from millstream.errors import InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of

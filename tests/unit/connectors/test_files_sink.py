@@ -12,7 +12,7 @@ from millstream.connectors.files.lists import tag_of
 from millstream.connectors.files.reader import published_files, read_files
 from millstream.connectors.files.sink import FilesCommitter, FilesWriter
 from millstream.connectors.files.spec import DECLARATION, files
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, ExternalFailure, InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.connectors.reading import everything, opened
 
 from millstream.connectors.files import discovery, text
-from millstream.contract.connectors import BadRecord
+from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import schema_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.connectors.memory.source import MemoryEnumerator, MemoryReader
 from millstream.connectors.memory.spec import DECLARATION, memory
-from millstream.contract.connectors import BadRecord, SourceContext
+from millstream.contract.source import BadRecord, SourceContext
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of

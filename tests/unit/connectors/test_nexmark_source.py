@@ -9,7 +9,7 @@ import pytest
 from millstream.connectors.nexmark.dataset import event_table
 from millstream.connectors.nexmark.source import NexmarkEnumerator, NexmarkReader
 from millstream.connectors.nexmark.spec import BASE, DECLARATION, nexmark
-from millstream.contract.connectors import SourceContext
+from millstream.contract.source import SourceContext
 from millstream.errors import InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.guarantee import SourceCapability

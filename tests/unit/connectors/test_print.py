@@ -4,7 +4,7 @@ import pytest
 
 from millstream.connectors.print.sink import PrintCommitter, PrintWriter
 from millstream.connectors.print.spec import DECLARATION, print_rows
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.model.connector import checked_options
 from millstream.model.guarantee import SinkCapability
 from millstream.model.schema import schema_of

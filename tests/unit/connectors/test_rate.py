@@ -5,7 +5,7 @@ import pytest
 
 from millstream.connectors.rate.source import RateEnumerator, RateReader
 from millstream.connectors.rate.spec import DECLARATION, rate
-from millstream.contract.connectors import SourceContext
+from millstream.contract.source import SourceContext
 from millstream.errors import InvalidStep
 from millstream.model.connector import checked_options
 from millstream.records.codecs import batch_to_rows

@@ -7,9 +7,9 @@ import millstream as ms
 from millstream.api.running.control import RunControl
 from millstream.api.running.result import RunResult
 from millstream.connectors.collect.sink import collected
-from millstream.jobmaster.start import Start
 from millstream.local.run import run
 from millstream.plan.deployment import Deployment
+from millstream.plan.start import Start
 from millstream.testing import ADVANCE_CLOCK
 
 CLOCK = dict(ADVANCE_CLOCK("1s"))

@@ -2,7 +2,6 @@ import pytest
 
 from millstream.errors import InvalidStep
 from millstream.model.connector import (
-    BUILT_IN,
     ConnectorSpec,
     Option,
     checked_options,
@@ -10,6 +9,7 @@ from millstream.model.connector import (
     sink_declaration,
     source_declaration,
 )
+from millstream.registry import names
 
 
 def even(value):
@@ -56,7 +56,7 @@ def test_wrong_options_are_refused(options, code, text):
 
 
 def test_every_built_in_connector_declares_itself():
-    for name in BUILT_IN:
+    for name in names("connectors"):
         found = declaration(name)
         assert found.name == name
         assert found.source or found.sink

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import millstream as ms
-from millstream.contract.connectors import Advance, Split
+from millstream.contract.source import Advance, Split
 from millstream.jobmaster.planner.planner import Planner, PlannerState, spread
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment

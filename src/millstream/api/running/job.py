@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import threading
 from collections import deque
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, get_args
 
-from millstream import errors
+from millstream import errors, registry
 from millstream.api.running.control import Action, Answer, Pending, RunControl
 from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult
 from millstream.errors import InvalidStep, MillstreamError, StepFailed
@@ -19,6 +18,7 @@ from millstream.model.connector import NewerOutput
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.option_values import flag, path_or_url
+from millstream.plan.start import Start
 from millstream.tracebacks import public
 
 NEWER_OUTPUT = get_args(NewerOutput)
@@ -51,13 +51,13 @@ def engine_for(
             msg, code="STEP-093", found=repr(on_newer_output), known=NEWER_OUTPUT, hint="use on_newer_output='refuse'"
         )
     flag("local", local)
-    start = importlib.import_module("millstream.jobmaster.start").Start(
+    start = Start(
         savepoint=path_or_url("from_savepoint", from_savepoint),
         newer_output=on_newer_output,
         allow_dropped_state=flag("allow_dropped_state", allow_dropped_state),
         ignore_state_once=flag("ignore_state_once", ignore_state_once),
     )
-    engine = importlib.import_module("millstream.local.run" if local else "millstream.driver.engine")
+    engine = registry.find("engines", "local" if local else "spark")
     return partial(engine.run, deployment, start=start, **options)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import sys
@@ -14,6 +13,7 @@ from millstream.api.job import Job
 from millstream.api.jobfile.load import load_job
 from millstream.cli.failure import BadTarget
 from millstream.errors import InvalidPlan, MillstreamError
+from millstream.registry import load_module
 
 DECLARATIVE = (".yaml", ".yml", ".json")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -75,7 +75,7 @@ def _module_at(path: Path) -> ModuleType:
 
 def _imported(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        return load_module(name)
     except MillstreamError:
         raise
     except ModuleNotFoundError as problem:

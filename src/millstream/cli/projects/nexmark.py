@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from millstream.cli.options import Debug, Master
 from millstream.connectors.nexmark.dataset import EVENTS_PER_FILE, write_parquet
 from millstream.connectors.nexmark.spec import BASE, KINDS, nexmark
 from millstream.model.time import instant_text
+from millstream.registry import load_module
 
 app = typer.Typer(help="The Nexmark benchmark.", no_args_is_help=True)
 _FORMATS = ("parquet",)
@@ -138,7 +138,7 @@ def _module(name: str) -> Any:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
-        return importlib.import_module(name)
+        return load_module(name)
     except ModuleNotFoundError as problem:
         msg = "the queries are not here"
         hint = "run this in the top folder of a checkout, with duckdb installed"

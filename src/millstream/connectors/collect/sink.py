@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, Fenced
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch

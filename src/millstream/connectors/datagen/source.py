@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millstream.connectors.datagen.generators import column
 from millstream.connectors.ranges import advanced, pieces, range_splits
-from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import InvalidSchema
 from millstream.model.connector import Options
 from millstream.model.schema import Schema

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.connectors.json_values import batches_from_json
-from millstream.contract.connectors import BadRecord
+from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Field, Schema
 from millstream.model.types import type_name

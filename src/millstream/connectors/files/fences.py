@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millstream.checkpoint.stores.local import locked, make_directory, sync_directory, write_synced
 from millstream.connectors.files.store import LISTS
-from millstream.contract.connectors import SinkContext
+from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused, Fenced
 
 CLOSED = 2**62

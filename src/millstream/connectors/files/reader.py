@@ -10,7 +10,7 @@ import pyarrow as pa
 from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
-from millstream.contract.connectors import BadRecord
+from millstream.contract.source import BadRecord
 from millstream.errors import ExternalFailure
 from millstream.model.schema import schema_of
 

@@ -31,7 +31,7 @@ from millstream.connectors.files.rolling import RollingFiles
 from millstream.connectors.files.staging import NO_EPOCH, delete_files, file_prefix, sweep
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.connectors.files.succession import check_beyond, take_over
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import ExternalFailure, Fenced, InvalidSchema, InvalidStep
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch

@@ -16,7 +16,7 @@ from millstream.connectors.files.discovery import Discovery
 from millstream.connectors.files.discovery_log import DiscoveryLog, FoundFile, Unit
 from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store
 from millstream.connectors.files.text import csv_parts, json_parts
-from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.model.connector import Options
 from millstream.model.schema import Schema

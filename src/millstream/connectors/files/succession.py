@@ -10,7 +10,7 @@ from millstream.connectors.files.fences import close_lineages, read_fences
 from millstream.connectors.files.lists import FileList, PublishedLists, tag_of, withdraw_lists
 from millstream.connectors.files.staging import NO_EPOCH, sweep
 from millstream.connectors.files.store import LISTS
-from millstream.contract.connectors import SinkContext
+from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput
 

@@ -19,7 +19,7 @@ import pyarrow.json
 
 from millstream.connectors.files.columns import cell_value, fitted, missing_column
 from millstream.connectors.json_values import batches_from_json
-from millstream.contract.connectors import BadRecord
+from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Field, Schema
 

@@ -16,7 +16,7 @@ from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, 
 from millstream.connectors.jdbc.merge import merge_statement
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
-from millstream.contract.connectors import SinkContext
+from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.layout import Layout
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import CheckpointRefused, Fenced
 
 CLOSED = 2**62

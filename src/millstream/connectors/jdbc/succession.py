@@ -8,7 +8,7 @@ from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.fence import CLOSED, raise_fence
 from millstream.connectors.jdbc.layout import Layout, waiting_table
 from millstream.connectors.jdbc.parts import delete_parts
-from millstream.contract.connectors import SinkContext
+from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput
 

@@ -14,7 +14,7 @@ from millstream.connectors.jdbc.fence import hold_fence
 from millstream.connectors.jdbc.layout import Layout, definition, layout_of, open_database
 from millstream.connectors.jdbc.merge import merge_statement
 from millstream.connectors.jdbc.parts import delete_parts, part_number
-from millstream.contract.connectors import SinkTask
+from millstream.contract.sink import SinkTask
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.connectors.json_values import batches_from_json
 from millstream.connectors.memory.spec import MARK
-from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import ExternalFailure
 from millstream.model.connector import Options
 from millstream.model.schema import Schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from millstream.connectors.nexmark.generator import generator_of
 from millstream.connectors.nexmark.spec import columns_of, refuse_unknown
 from millstream.connectors.ranges import advanced, range_splits
-from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 

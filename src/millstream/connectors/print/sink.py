@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from millstream.contract.connectors import SinkContext, SinkTask
+from millstream.contract.sink import SinkContext, SinkTask
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.connectors.ranges import advanced, pieces, range_splits
-from millstream.contract.connectors import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 

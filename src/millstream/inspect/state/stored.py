@@ -1,12 +1,11 @@
 """State at one epoch, of a checkpoint or a savepoint, whichever engine wrote it; read-only.
 
-Engines are found by name: the one on Spark brings pyspark along, and starts Spark to read its own files.
+Engines are found by the name that manifests hold; the one on Spark starts Spark to read its own files.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,43 +15,22 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from millstream import registry
 from millstream.checkpoint.manifest import EpochManifest, decode_manifest
 from millstream.checkpoint.savepoint import RECORD, Savepoint, read_savepoint
+from millstream.contract.engine import Engine
+from millstream.contract.pages import PageStore
 from millstream.errors import CheckpointRefused
 from millstream.graph.operations.rank import Deduplicate, TopN
 from millstream.inspect.checkpoint import open_view
 from millstream.inspect.state.view import LiveRows, SavepointState, StepState, StoreState, state_table
 from millstream.model.schema import HIDDEN
 from millstream.state.layout import StateLayout
-from millstream.state.pages import PageStore, entry_count
+from millstream.state.pages import entry_count
 from millstream.state.segments import index_uid
 
 _PART = re.compile(re.escape(HIDDEN) + r"part(\d+)_(\d+)")
 """The stored name of a partial result: which aggregate, which part of it."""
-
-
-class ReadOnlyPages:
-    """Pages in a dict that may not be changed."""
-
-    def __init__(self, content: Mapping[str, bytes]) -> None:
-        self._content = content
-
-    def get(self, key: str) -> bytes | None:
-        """A page, or `None`."""
-        return self._content.get(key)
-
-    def put(self, key: str, content: bytes) -> None:
-        """Refused."""
-        raise _read_only(key)
-
-    def delete(self, key: str) -> None:
-        """Refused."""
-        raise _read_only(key)
-
-
-def _read_only(key: str) -> CheckpointRefused:
-    msg = f"page {key!r} is only read"
-    return CheckpointRefused(msg, code="CKPT-055", hint="change state through a savepoint and a restore")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +43,13 @@ class EngineFiles:
 
     def subtasks(self, level: int) -> Iterator[tuple[int, PageStore]]:
         """The pages of a level, subtask by subtask."""
-        if self.manifest.engine == "spark":
-            reading = importlib.import_module("millstream.driver.reading")
-            yield from reading.read_level(self.folder, self.manifest, level)
-            return
-        pages = importlib.import_module("millstream.local.state_files").load_state(self.folder, self.manifest)
-        for task in range(self.manifest.parallelism):
-            yield task, ReadOnlyPages(pages.get(f"{level}/{task}", {}))
+        return self.engine.read_level(self.folder, self.manifest, level)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that wrote them."""
+        engine: Engine = registry.find("engines", self.manifest.engine)
+        return engine
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +70,7 @@ class StoredState:
     @property
     def is_cheap(self) -> bool:
         """Whether reading it starts no Spark."""
-        return self.files is None or self.engine != "spark"
+        return self.files is None or self.files.engine.reads_cheaply
 
     def layout(self, step: str) -> StateLayout:
         """The layout of a step, by its id or uid."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from millstream.checkpoint.page_file import PageReader
 from millstream.checkpoint.savepoint import Savepoint
+from millstream.contract.pages import PageStore
 from millstream.errors import InvalidSchema
 from millstream.inspect.state.schemas import key_schema
 from millstream.inspect.state.tables import EntryTables, joined
@@ -23,7 +24,7 @@ from millstream.records.key_groups import key_group, stable_hash
 from millstream.records.value_types import python_type
 from millstream.state.compat.float_keys import canonical_key
 from millstream.state.layout import StateLayout
-from millstream.state.pages import EntryPage, PageStore, StepPages
+from millstream.state.pages import EntryPage, StepPages
 from millstream.state.segment import INDEX
 from millstream.state.transfer.load import stored_layout
 

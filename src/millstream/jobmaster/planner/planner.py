@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from millstream.api.running.result import PartitionWatermark
-from millstream.contract.connectors import Advance, SelectiveEnumerator, Split, SplitEnumerator
+from millstream.contract.source import Advance, SelectiveEnumerator, Split, SplitEnumerator
 from millstream.jobmaster.planner.alignment import paused, source_of
 from millstream.jobmaster.planner.learned import PlannerState, learn
 from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps

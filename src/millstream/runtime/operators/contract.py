@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.contract.pages import PageStore
 from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema
 from millstream.plan.epoch import EpochTimes
@@ -19,7 +20,7 @@ from millstream.runtime.bad_records import BadRecords
 from millstream.runtime.chain.stages import Ledger, to_batch
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.state.entries import Entries, Entry, pages_of
-from millstream.state.pages import STATE_BYTES, Due, PageStore
+from millstream.state.pages import STATE_BYTES, Due
 
 CHUNK = 16_384
 """Rows an operator turns into Python objects at a time."""

@@ -12,36 +12,7 @@ from millstream.errors import CheckpointRefused
 from millstream.spark.files.log_files import read_logs, retained_epochs, retained_text, state_chains
 from millstream.spark.query.slots import slot_labels
 from millstream.spark.query.state import STATE_NAME
-
-
-class StatePages:
-    """The pages of one subtask as a store that can only be read."""
-
-    def __init__(self, pages: dict[str, bytes]) -> None:
-        self._pages = pages
-
-    def get(self, key: str) -> bytes | None:
-        """A page, or `None`."""
-        return self._pages.get(key)
-
-    def put(self, key: str, content: bytes) -> None:
-        """Refused: state of a checkpoint is changed by its job alone."""
-        raise _read_only(key)
-
-    def delete(self, key: str) -> None:
-        """Refused, as `put` is."""
-        raise _read_only(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._pages)
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-
-def _read_only(key: str) -> CheckpointRefused:
-    msg = f"page {key!r} belongs to a checkpoint that is only read"
-    return CheckpointRefused(msg, code="CKPT-055", hint="change state through a savepoint and a restore")
+from millstream.state.read_only import ReadOnlyPages
 
 
 def read_pages(
@@ -84,9 +55,9 @@ def _require_readable(folder: Path, epoch: int) -> None:
 
 def read_subtasks(
     session: SparkSession, folder: Path, epoch: int, *, level: int, depth: int, parallelism: int
-) -> Iterator[tuple[int, StatePages]]:
+) -> Iterator[tuple[int, ReadOnlyPages]]:
     """The pages of a level, subtask by subtask: one of them is in memory at a time. Empty subtasks are left out."""
     labels = slot_labels(parallelism)
     pages = read_pages(session, folder, epoch, level=level, depth=depth)
     for label, group in itertools.groupby(pages, key=lambda page: page[0]):
-        yield labels.index(label), StatePages({name: content for _, name, content in group})
+        yield labels.index(label), ReadOnlyPages({name: content for _, name, content in group})

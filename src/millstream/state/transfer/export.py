@@ -11,8 +11,9 @@ from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.page_file import PageFile, PageWriter, StoredPage
 from millstream.checkpoint.savepoint import CopiedFile, safe_name, state_path
 from millstream.checkpoint.savepoint_files import copy_folder
+from millstream.contract.pages import PageStore
 from millstream.state.layout import StateLayout
-from millstream.state.pages import PageStore, StepPages, entry_count
+from millstream.state.pages import StepPages, entry_count
 
 
 def export_pages(

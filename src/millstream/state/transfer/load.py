@@ -15,9 +15,10 @@ import msgspec
 from millstream.checkpoint.page_file import PageFile, PageReader, StoredPage
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.checkpoint.savepoint_files import copy_back
+from millstream.contract.pages import PageStore
 from millstream.errors import CheckpointRefused
 from millstream.state.layout import StateLayout
-from millstream.state.pages import Due, PageId, PageStore, StepPages
+from millstream.state.pages import Due, PageId, StepPages
 from millstream.state.transfer.evolve import Evolve, Slots, evolution
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.connectors.sinks.concurrency import race
 from tests.unit.connectors.sinks.under_test import EXTREMES, SCHEMA, VALUES, Owner, ids, plain, rows, seen
 
-from millstream.contract.connectors import SinkTask
+from millstream.contract.sink import SinkTask
 from millstream.errors import CheckpointRefused, Fenced, MillstreamError
 from millstream.records.codecs import rows_to_batch
 

@@ -7,7 +7,7 @@ from tests.unit.connectors.sinks.under_test import SCHEMA, context, rows, seen
 
 from millstream.connectors.jdbc.committer import JdbcCommitter
 from millstream.connectors.jdbc.writer import JdbcDirectWriter
-from millstream.contract.connectors import SinkTask
+from millstream.contract.sink import SinkTask
 from millstream.errors import Fenced, StepFailed
 from millstream.records.codecs import rows_to_batch
 

@@ -5,7 +5,7 @@ import decimal
 import json
 from typing import Any, Protocol
 
-from millstream.contract.connectors import SinkCommitter, SinkContext, SinkTask, SinkWriter
+from millstream.contract.sink import SinkCommitter, SinkContext, SinkTask, SinkWriter
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema, schema_of
 from millstream.records.codecs import rows_to_batch

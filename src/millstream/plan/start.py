@@ -1,0 +1,24 @@
+"""What the person who starts a run says about its past."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from millstream.model.connector import NewerOutput
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the person who starts a job says about its past.
+
+    Args:
+        savepoint: the directory of a savepoint; a checkpoint that was restored from it already is resumed.
+        newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
+        allow_dropped_state: accept that the savepoint holds state that no step of the job takes.
+        ignore_state_once: give up the state of the checkpoint and start over; has an effect once per checkpoint.
+    """
+
+    savepoint: str | None = None
+    newer_output: NewerOutput = "refuse"
+    allow_dropped_state: bool = False
+    ignore_state_once: bool = False

@@ -1,0 +1,61 @@
+"""The one door through which names become code: engines, connectors and operations, ours and those of other packages.
+
+What a layer cannot import, because it stands above or brings a heavy library along, is named here and loaded when it is wanted.
+Another package brings its own through entry points of the groups `millstream.engines`, `millstream.connectors` and
+`millstream.operations`; a name of ours cannot be taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, Literal
+
+Group = Literal["engines", "connectors", "operations"]
+
+_OURS: dict[Group, dict[str, str]] = {
+    "engines": {
+        "local": "millstream.local.engine:ENGINE",
+        "spark": "millstream.driver.engine:ENGINE",
+    },
+    "connectors": {
+        name: f"millstream.connectors.{name}.spec:DECLARATION"
+        for name in ("collect", "datagen", "files", "jdbc", "memory", "nexmark", "print", "rate")
+    },
+    "operations": {},
+}
+
+
+def load(reference: str) -> Any:
+    """The object named `module:attribute`; dots lead to attributes of attributes."""
+    module, _, path = reference.partition(":")
+    target: Any = importlib.import_module(module)
+    for part in path.split("."):
+        target = getattr(target, part)
+    return target
+
+
+def load_module(name: str) -> ModuleType:
+    """A module by its name, such as one that holds a job."""
+    return importlib.import_module(name)
+
+
+def names(group: Group) -> list[str]:
+    """What is known by name: ours, then what other packages bring."""
+    ours = _OURS[group]
+    return [*ours, *sorted({point.name for point in _brought(group)} - ours.keys())]
+
+
+def find(group: Group, name: str) -> Any:
+    """What bears a name; `KeyError` where nothing does."""
+    if name in _OURS[group]:
+        return load(_OURS[group][name])
+    for point in _brought(group):
+        if point.name == name:
+            return point.load()
+    raise KeyError(name)
+
+
+def _brought(group: Group) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=f"millstream.{group}"))
