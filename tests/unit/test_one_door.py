@@ -94,3 +94,12 @@ def test_an_unknown_connector_names_the_known_ones(brought):
     brought(other="OTHER")
     with pytest.raises(InvalidStep, match=r"CONN-001.*'nothing'.*files.*other.*install the package"):
         declaration("nothing")
+
+
+def test_connectors_written_before_the_contract_had_a_room_still_find_it():
+    from millstream.contract import sink, source
+    from millstream.runtime import connector
+
+    assert all(
+        getattr(connector, name) is getattr(source, name, None) or getattr(sink, name) for name in connector.__all__
+    )
