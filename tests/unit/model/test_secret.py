@@ -7,7 +7,7 @@ import pytest
 import millstream as ms
 from millstream.checkpoint.stores.open import open_for_reading, open_store
 from millstream.connectors.jdbc.database import Login
-from millstream.connectors.jdbc.url import address_of
+from millstream.database.url import address_of
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.model.secret import url_with_secrets, with_secrets
 from millstream.plan.deployment import Deployment

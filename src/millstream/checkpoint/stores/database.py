@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any, Protocol
-from urllib.parse import unquote, unquote_plus, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from millstream.checkpoint.stores.base import checked_name, checked_prefix
 from millstream.checkpoint.stores.remote import RemoteStore, Stored
+from millstream.database.url import DatabaseUrl, database_url
 from millstream.errors import ExternalFailure, InvalidPlan
 
 TABLE = "millstream_objects"
@@ -16,7 +17,7 @@ _REPLACE = f"UPDATE {TABLE} SET content = ?, writer = ? WHERE store = ? AND name
 _LOOK = f"SELECT content, writer FROM {TABLE} WHERE store = ? AND name = ?"
 _NAMES = f"SELECT name FROM {TABLE} WHERE store = ? AND substr(name, 1, length(?)) = ?"
 _DELETE = f"DELETE FROM {TABLE} WHERE store = ? AND name = ?"
-_SECRET_OPTIONS = ("password", "sslpassword")
+_OWN = ("store",)
 
 
 class Session(Protocol):
@@ -36,49 +37,48 @@ class Session(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseUrl:
-    """The url of a store, taken apart: what the driver gets, which store in the table, and what people may see."""
+class StoreUrl:
+    """The url of a store: its database, and which store in the table it is."""
 
-    driver: str = dataclasses.field(repr=False)
+    address: DatabaseUrl
     store: str
-    shown: str
-    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+    @property
+    def driver(self) -> str:
+        """What the driver gets."""
+        return self.address.driver
+
+    @property
+    def shown(self) -> str:
+        """What people may see."""
+        return f"{self.address.shown}?{urlencode({'store': self.store})}"
 
     def failure(
         self, why: object, *, hint: str = "check that the database runs and its disk has room"
     ) -> ExternalFailure:
         """What went wrong with the database, without its password."""
-        msg, text = f"the database {self.shown} failed", str(why).strip()
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
+        msg, text = f"the database {self.shown} failed", self.address.hidden(str(why).strip())
         return ExternalFailure(msg, code="CKPT-032", found=text[:500], hint=hint)
 
 
-def parse_url(url: str) -> DatabaseUrl:
+def parse_url(url: str) -> StoreUrl:
     """Take a url apart; `?store=NAME` keeps several checkpoints in one database."""
-    parts = urlsplit(url)
-    options = dict(option.partition("=")[::2] for option in parts.query.split("&") if option)
-    store = unquote_plus(options.pop("store", "default"))
-    user, has_user, host = parts.netloc.rpartition("@")
-    name, _, password = user.partition(":")
-    written = {password, *(options.get(option, "") for option in _SECRET_OPTIONS)}
-    shown = f"{parts.scheme}://{name}{has_user}{host}{parts.path}?{urlencode({'store': store})}"
-    if not store:
+    try:
+        address = database_url(url, own=_OWN)
+    except ValueError:
+        msg, known = "the url of the store names no file", "sqlite:///relative.db, sqlite:////absolute.db"
+        raise InvalidPlan(msg, code="PLAN-034", found=url, known=known, hint="name a file") from None
+    parsed = StoreUrl(address=address, store=address.own.get("store", "default"))
+    if not parsed.store:
         msg = "the url of the store has an empty name in `?store=`"
-        raise InvalidPlan(msg, code="PLAN-034", found=shown, hint="give the store a name, or leave `store` out")
-    # The rest stays as it is written: drivers differ in what they decode.
-    rest = "&".join(f"{option}={value}" for option, value in options.items())
-    driver = url.partition("?")[0] + (f"?{rest}" if rest else "")
-    # The longest first: a secret may contain another.
-    secrets = written | {unquote(each) for each in written} | {unquote_plus(each) for each in written}
-    hidden = tuple(sorted(filter(None, secrets), key=len, reverse=True))
-    return DatabaseUrl(driver=driver, store=store, shown=shown, secrets=hidden)
+        raise InvalidPlan(msg, code="PLAN-034", found=parsed.shown, hint="give the store a name, or leave `store` out")
+    return parsed
 
 
 class DatabaseStore(RemoteStore):
     """Objects as rows. The conflict on the primary key and the condition of the update decide who wins."""
 
-    def __init__(self, session: Session, url: DatabaseUrl) -> None:
+    def __init__(self, session: Session, url: StoreUrl) -> None:
         self._session, self._url = session, url
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ def open_store(url: str | Path) -> ManifestStore:
     if isinstance(url, Path) or "://" not in url:
         return LocalStore(url)
     url = url_with_secrets(url)
-    match urlsplit(url).scheme:
+    match _scheme(url):
         case "file":
             return LocalStore(_file_path(url))
         case "s3":
@@ -50,18 +50,24 @@ def open_for_reading(url: str | Path) -> ReadOnlyStore:
     Raises:
         CheckpointRefused: (CKPT-016) there is no such store.
     """
-    if isinstance(url, str) and "://" in url:
-        url = url_with_secrets(url)
-    scheme = "" if isinstance(url, Path) or "://" not in url else urlsplit(url).scheme
-    if scheme == "sqlite":
-        from millstream.checkpoint.stores.sqlite import open_sqlite_copy
+    if isinstance(url, Path) or "://" not in url:
+        return ReadOnlyStore(LocalStore(url))
+    url = url_with_secrets(url)
+    match _scheme(url):
+        case "sqlite":
+            from millstream.checkpoint.stores.sqlite import open_sqlite_copy
 
-        return ReadOnlyStore(open_sqlite_copy(str(url)))
-    if scheme in {"postgresql", "postgres"}:
-        from millstream.checkpoint.stores.postgres import open_postgres_reader
+            return ReadOnlyStore(open_sqlite_copy(url))
+        case "postgresql" | "postgres":
+            from millstream.checkpoint.stores.postgres import open_postgres_reader
 
-        return ReadOnlyStore(open_postgres_reader(str(url)))
-    return ReadOnlyStore(open_store(url))
+            return ReadOnlyStore(open_postgres_reader(url))
+        case _:
+            return ReadOnlyStore(open_store(url))
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0].lower()
 
 
 def _file_path(url: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import TupleRow
 
-from millstream.checkpoint.stores.database import TABLE, DatabaseStore, DatabaseUrl, parse_url
+from millstream.checkpoint.stores.database import TABLE, DatabaseStore, StoreUrl, parse_url
 from millstream.checkpoint.stores.remote import PATIENCE_SECONDS, Unanswered, attempts
 from millstream.errors import CheckpointRefused
 
@@ -73,7 +73,7 @@ def open_postgres_reader(url: str) -> DatabaseStore:
 class PostgresSession:
     """One connection for all threads, opened again when it breaks."""
 
-    def __init__(self, url: DatabaseUrl, *, settings: tuple[str, ...] = _SETTINGS) -> None:
+    def __init__(self, url: StoreUrl, *, settings: tuple[str, ...] = _SETTINGS) -> None:
         self._url, self._settings, self._lock = url, settings, threading.RLock()
         self._connection: _Connection | None = None
 

@@ -9,9 +9,8 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from millstream.checkpoint.stores.database import TABLE, DatabaseStore, DatabaseUrl, parse_url
+from millstream.checkpoint.stores.database import TABLE, DatabaseStore, StoreUrl, parse_url
 from millstream.checkpoint.stores.local import make_directory, sync_directory
 from millstream.checkpoint.stores.remote import attempts
 from millstream.errors import CheckpointRefused, InvalidPlan
@@ -54,18 +53,15 @@ def open_sqlite_copy(url: str) -> DatabaseStore:
     return DatabaseStore(session, parsed)
 
 
-def _parsed(url: str) -> tuple[DatabaseUrl, Path]:
+def _parsed(url: str) -> tuple[StoreUrl, Path]:
     parsed = parse_url(url)
-    path = unquote(parsed.driver.removeprefix("sqlite:///"))
-    if not parsed.driver.startswith("sqlite:///") or path in {"", ":memory:"}:
-        msg = "the url of the store names no file"
-        raise InvalidPlan(
-            msg, code="PLAN-034", found=url, known="sqlite:///relative.db, sqlite:////absolute.db", hint="name a file"
-        )
-    return parsed, Path(path)
+    if unknown := sorted(parsed.address.parameters):
+        msg = f"the url of the store has the unknown parameter {unknown[0]!r}"
+        raise InvalidPlan(msg, code="PLAN-034", found=parsed.shown, known="store", hint="leave it out")
+    return parsed, Path(parsed.address.path)
 
 
-def _copy_unchanged(path: Path, folder: Path, url: DatabaseUrl) -> None:
+def _copy_unchanged(path: Path, folder: Path, url: StoreUrl) -> None:
     """Copy a database and its log between two writes of whoever runs it."""
     for _ in attempts(_BUSY_SECONDS):
         before = _stamps(path)
@@ -95,7 +91,7 @@ class SqliteSession:
     def __init__(
         self,
         path: Path,
-        url: DatabaseUrl,
+        url: StoreUrl,
         *,
         statements: tuple[str, ...] = (),
         copied: tempfile.TemporaryDirectory[str] | None = None,

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
-from millstream.connectors.jdbc.url import Address
+from millstream.database.url import DatabaseUrl
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import Schema
 from millstream.model.secret import with_secrets
@@ -63,7 +63,7 @@ ViewOrigin = Literal["marked", "unmarked", "foreign"]
 class Login:
     """How to reach a database, and in whose name."""
 
-    address: Address
+    address: DatabaseUrl
     password_env: str | None
     job: str
     step: str

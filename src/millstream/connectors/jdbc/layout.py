@@ -18,7 +18,7 @@ from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, Database, Fou
 from millstream.connectors.jdbc.postgres import PostgresDatabase
 from millstream.connectors.jdbc.spec import check_together
 from millstream.connectors.jdbc.sqlite import SqliteDatabase
-from millstream.connectors.jdbc.url import address_of
+from millstream.database.url import address_of
 from millstream.errors import CheckpointRefused, InvalidSchema, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Field, Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.url import address_of
+from millstream.database.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
 from millstream.model.guarantee import Guarantee, SinkCapability

@@ -13,8 +13,8 @@ from millstream.connectors.jdbc import database as waiting
 from millstream.connectors.jdbc import postgres as settings
 from millstream.connectors.jdbc import writer as writing
 from millstream.connectors.jdbc.fence import check_fence
-from millstream.connectors.jdbc.url import address_of
 from millstream.contract.sink import SinkTask
+from millstream.database.url import address_of
 from millstream.errors import ExternalFailure, Fenced, StepFailed
 from millstream.records.codecs import rows_to_batch
 

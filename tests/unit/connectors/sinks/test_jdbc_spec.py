@@ -8,7 +8,7 @@ from tests.unit.connectors.sinks.databases import options_of
 from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.layout import layout_of, open_database
 from millstream.connectors.jdbc.spec import DECLARATION, jdbc
-from millstream.connectors.jdbc.url import address_of
+from millstream.database.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee
 from millstream.model.schema import schema_of
