@@ -14,7 +14,7 @@ from millstream.checkpoint.stores import local
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
-from millstream.checkpoint.stores.remote import Unanswered
+from millstream.database.retry import Unanswered
 from millstream.errors import ExternalFailure, Fenced
 
 TERM = 60_000

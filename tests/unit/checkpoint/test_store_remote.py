@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.checkpoint.stores import remote
-from millstream.checkpoint.stores.remote import RemoteStore, Stored, Unanswered, attempts
+from millstream.checkpoint.stores.remote import RemoteStore, Stored
+from millstream.database import retry
+from millstream.database.retry import Unanswered, attempts
 from millstream.errors import ExternalFailure
 
 LOST, DONE, LATE, FINE = "lost on the way", "reply lost", "arrives late", "answered"
@@ -18,8 +19,8 @@ def hurried(monkeypatch):
     """Time passes only where a store waits."""
     clock = itertools.accumulate(itertools.repeat(0.001))
     passed = [0.0]
-    monkeypatch.setattr(remote.time, "monotonic", lambda: next(clock) + passed[0])
-    monkeypatch.setattr(remote.time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds))
+    monkeypatch.setattr(retry.time, "monotonic", lambda: next(clock) + passed[0])
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds))
 
 
 class Forgetful(RemoteStore):

@@ -9,7 +9,8 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from millstream.checkpoint.stores.database import TABLE, DatabaseStore, StoreUrl, parse_url
-from millstream.checkpoint.stores.remote import PATIENCE_SECONDS, Unanswered, attempts
+from millstream.checkpoint.stores.remote import PATIENCE_SECONDS
+from millstream.database.retry import Unanswered, attempts
 from millstream.errors import CheckpointRefused
 
 _DEFAULTS = {

@@ -9,22 +9,15 @@ every attempt was answered, else its outcome is unknown (ours may have been repl
 from __future__ import annotations
 
 import dataclasses
-import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 from millstream.checkpoint.stores.base import checked_name
+from millstream.database.retry import Unanswered, attempts
 from millstream.errors import ExternalFailure
 
 PATIENCE_SECONDS = 20.0
 """How long a service may be away before a call fails."""
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 1.0
-
-
-class Unanswered(Exception):
-    """A request was sent and not answered: it may have happened, may happen yet, or never."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +94,3 @@ class RemoteStore(ABC):
         """An object, or `None`."""
         found = self._look(checked_name(name))
         return None if found is None else found.content
-
-
-def attempts(patience: float) -> Iterator[int]:
-    """Count attempts, with a growing pause before each but the first, until patience ends."""
-    until, pause, number = time.monotonic() + patience, _FIRST_PAUSE, 0
-    while True:
-        yield number
-        if time.monotonic() + pause > until:
-            return
-        time.sleep(pause)
-        pause, number = min(pause * 2, _LONGEST_PAUSE), number + 1

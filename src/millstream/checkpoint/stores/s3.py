@@ -14,7 +14,8 @@ from obstore import exceptions as problems
 from obstore.store import S3Store as Bucket
 
 from millstream.checkpoint.stores.base import checked_name, checked_prefix, folder_of, is_listed
-from millstream.checkpoint.stores.remote import RemoteStore, Stored, Unanswered, attempts
+from millstream.checkpoint.stores.remote import RemoteStore, Stored
+from millstream.database.retry import Unanswered, attempts
 from millstream.errors import CheckpointRefused, ExternalFailure, InvalidPlan, MillstreamError
 
 if TYPE_CHECKING:

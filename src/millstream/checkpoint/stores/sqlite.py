@@ -12,7 +12,7 @@ from typing import Any
 
 from millstream.checkpoint.stores.database import TABLE, DatabaseStore, StoreUrl, parse_url
 from millstream.checkpoint.stores.local import make_directory, sync_directory
-from millstream.checkpoint.stores.remote import attempts
+from millstream.database.retry import attempts
 from millstream.errors import CheckpointRefused, InvalidPlan
 
 _BUSY_SECONDS = 30.0

@@ -1,16 +1,16 @@
-"""What the sink needs of a database, and the loop that outlives a restart of it."""
+"""What the sink needs of a database, and its errors."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
+from millstream.database.retry import repeated
 from millstream.database.url import DatabaseUrl
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import Schema
@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds for which a database that is away, starting up or locked is asked again."""
-_SHORTEST, _LONGEST = 0.05, 2.0
 
 
 class Cursor(Protocol):
@@ -160,20 +159,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def repeated(attempt: Callable[[], T], is_transient: Callable[[Exception], bool], login: Login, kind: Any) -> T:
+def outliving(attempt: Callable[[], T], is_transient: Callable[[Exception], bool], login: Login, kind: Any) -> T:
     """Call until it succeeds, while the error is one that passes; then, or for another error, raise ours."""
-    until = time.monotonic() + PATIENCE
-    pause = _SHORTEST
-    while True:
-        try:
-            return attempt()
-        except kind as problem:
-            if not is_transient(problem):
-                raise _refused(problem, login) from problem
-            if time.monotonic() + pause > until:
-                raise _away(problem, login) from problem
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST)
+    try:
+        return repeated(attempt, passes=is_transient, patience=PATIENCE)
+    except kind as problem:
+        raise (_away if is_transient(problem) else _refused)(problem, login) from problem
 
 
 def _refused(problem: Exception, login: Login) -> StepFailed:

@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
-from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted, repeated
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, outliving, quoted
 from millstream.connectors.jdbc.types import postgres_holds, postgres_type
 from millstream.model.schema import Schema
 
@@ -61,7 +61,7 @@ class PostgresDatabase:
 
     def run(self, work: Callable[[Any], T]) -> T:
         """One transaction, repeated while the server is away, starting up, or holds a lock for another."""
-        return repeated(lambda: self._once(work), _is_transient, self._login, psycopg.Error)
+        return outliving(lambda: self._once(work), _is_transient, self._login, psycopg.Error)
 
     def _once(self, work: Callable[[Any], T]) -> T:
         try:

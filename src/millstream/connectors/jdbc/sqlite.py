@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows, bound
-from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted, repeated
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, outliving, quoted
 from millstream.connectors.jdbc.types import sqlite_holds, sqlite_type
 from millstream.model.schema import Schema
 
@@ -31,7 +31,7 @@ class SqliteDatabase:
 
     def run(self, work: Callable[[Any], T]) -> T:
         """One transaction that holds the write lock from its start, so that it never has to give up half-way."""
-        return repeated(lambda: self._once(work), _is_transient, self._login, sqlite3.Error)
+        return outliving(lambda: self._once(work), _is_transient, self._login, sqlite3.Error)
 
     def _once(self, work: Callable[[Any], T]) -> T:
         connection = self._connection = self._connection or self._connect()
