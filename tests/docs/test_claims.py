@@ -21,8 +21,9 @@ from millstream.cli.projects import nexmark
 from millstream.cli.stored import doctor
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
-from millstream.connectors.jdbc import committer, database, postgres, sqlite
+from millstream.connectors.jdbc import committer, database, postgres
 from millstream.connectors.print.spec import DECLARATION as PRINT
+from millstream.database import sqlite
 from millstream.driver import executors
 from millstream.graph.model import MAX_KEY_GROUPS
 from millstream.inspect import mending

@@ -1,5 +1,8 @@
 """Urls of databases: their forms, what is refused, and that no password is shown."""
 
+import subprocess
+import sys
+
 import pytest
 
 from millstream.checkpoint.stores.database import parse_url
@@ -127,3 +130,9 @@ def test_a_store_in_sqlite_refuses_unknown_parameters(tmp_path):
         open_store(f"sqlite:///{tmp_path}/x.db?mode=ro&store=s")
     assert refused.value.code == "PLAN-034"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_driver_is_imported_before_a_url_needs_it():
+    code = "import sys, millstream, millstream.checkpoint.stores.open; print('psycopg' in sys.modules, 'sqlite3' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False False"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 from urllib.parse import urlencode
 
 from millstream.checkpoint.stores.base import checked_name, checked_prefix
 from millstream.checkpoint.stores.remote import RemoteStore, Stored
+from millstream.database.session import Session, Trouble
 from millstream.database.url import DatabaseUrl, database_url
-from millstream.errors import ExternalFailure, InvalidPlan
+from millstream.errors import CheckpointRefused, ExternalFailure, InvalidPlan
 
 TABLE = "millstream_objects"
 _INSERT = f"INSERT INTO {TABLE} (content, writer, store, name) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -18,22 +21,8 @@ _LOOK = f"SELECT content, writer FROM {TABLE} WHERE store = ? AND name = ?"
 _NAMES = f"SELECT name FROM {TABLE} WHERE store = ? AND substr(name, 1, length(?)) = ?"
 _DELETE = f"DELETE FROM {TABLE} WHERE store = ? AND name = ?"
 _OWN = ("store",)
-
-
-class Session(Protocol):
-    """Statements with `?` for each value, each in a transaction of its own that is durable when the call returns."""
-
-    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Rows; asked again when the connection breaks."""
-        ...
-
-    def change(self, statement: str, *values: object) -> int:
-        """Rows changed; raises `Unanswered` when the connection breaks before the reply."""
-        ...
-
-    def close(self) -> None:
-        """Give the connection back."""
-        ...
+_FAILED = "check that the database runs and its disk has room"
+_UNREACHED = "check that the database runs, and the host, user and password of the url"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +42,14 @@ class StoreUrl:
         """What people may see."""
         return f"{self.address.shown}?{urlencode({'store': self.store})}"
 
-    def failure(
-        self, why: object, *, hint: str = "check that the database runs and its disk has room"
-    ) -> ExternalFailure:
+    def failure(self, why: object, *, hint: str = _FAILED) -> ExternalFailure:
         """What went wrong with the database, without its password."""
         msg, text = f"the database {self.shown} failed", self.address.hidden(str(why).strip())
         return ExternalFailure(msg, code="CKPT-032", found=text[:500], hint=hint)
+
+    def fail(self, trouble: Trouble) -> NoReturn:
+        """Raise what the store says about an error of the database; the driver's own text may hold the password."""
+        raise self.failure(trouble.cause, hint=_UNREACHED if trouble.is_connecting else _FAILED) from None
 
 
 def parse_url(url: str) -> StoreUrl:
@@ -73,6 +64,23 @@ def parse_url(url: str) -> StoreUrl:
         msg = "the url of the store has an empty name in `?store=`"
         raise InvalidPlan(msg, code="PLAN-034", found=parsed.shown, hint="give the store a name, or leave `store` out")
     return parsed
+
+
+@contextlib.contextmanager
+def closed_on_failure(session: Session) -> Iterator[None]:
+    """Close a session that does not become a store."""
+    try:
+        yield
+    except BaseException:
+        session.close()
+        raise
+
+
+def check_table(rows: Sequence[object], url: StoreUrl) -> None:
+    """Refuse a database in which nothing says that it has our table."""
+    if not rows:
+        msg = f"there is no checkpoint in {url.shown}"
+        raise CheckpointRefused(msg, code="CKPT-016", hint="check --manifests URL: the database has no such table")
 
 
 class DatabaseStore(RemoteStore):

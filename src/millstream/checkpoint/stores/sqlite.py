@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sqlite3
 import tempfile
-import threading
 from pathlib import Path
-from typing import Any
 
-from millstream.checkpoint.stores.database import TABLE, DatabaseStore, StoreUrl, parse_url
+from millstream.checkpoint.stores.database import (
+    TABLE,
+    DatabaseStore,
+    StoreUrl,
+    check_table,
+    closed_on_failure,
+    parse_url,
+)
 from millstream.checkpoint.stores.local import make_directory, sync_directory
 from millstream.database.retry import attempts
-from millstream.errors import CheckpointRefused, InvalidPlan
+from millstream.database.sqlite import BUSY_SECONDS, SqliteSession
+from millstream.errors import InvalidPlan
 
-_BUSY_SECONDS = 30.0
-_SETTINGS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
 _DEFINITION = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     store TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -25,31 +28,28 @@ _DEFINITION = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     created_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (store, name)
 )"""
+_HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = ?"
 
 
 def open_sqlite(url: str) -> DatabaseStore:
     """The store of `sqlite:///relative.db` or `sqlite:////absolute.db`; the file is made if it is missing."""
     parsed, path = _parsed(url)
-    make_directory(path.absolute().parent)
-    session = SqliteSession(path, parsed, statements=(*_SETTINGS, _DEFINITION))
-    sync_directory(path.absolute().parent)  # SQLite syncs the file; its name is new
+    make_directory(path.parent)
+    session = SqliteSession(path, fail=parsed.fail)
+    with closed_on_failure(session):
+        session.query(_DEFINITION)
+        sync_directory(path.parent)  # SQLite syncs the file; its name is new
     return DatabaseStore(session, parsed)
 
 
 def open_sqlite_copy(url: str) -> DatabaseStore:
     """The store of a url as it is now, from a copy: SQLite cannot look at a file in WAL mode without writing beside it."""
     parsed, path = _parsed(url)
-    copied = tempfile.TemporaryDirectory(prefix="millstream-")
-    try:
-        _copy_unchanged(path, Path(copied.name), parsed)
-        session = SqliteSession(Path(copied.name) / path.name, parsed, copied=copied)
-        if not session.query("SELECT 1 FROM sqlite_master WHERE name = ?", TABLE):
-            session.close()
-            msg = f"there is no checkpoint in {parsed.shown}"
-            raise CheckpointRefused(msg, code="CKPT-016", hint="check --manifests URL: the database has no such table")
-    except BaseException:
-        copied.cleanup()
-        raise
+    folder = tempfile.TemporaryDirectory(prefix="millstream-")
+    session = CopySession(path.name, folder, parsed)
+    with closed_on_failure(session):
+        _copy_unchanged(path, Path(folder.name), parsed)
+        check_table(session.query(_HAS_TABLE, TABLE), parsed)
     return DatabaseStore(session, parsed)
 
 
@@ -58,12 +58,12 @@ def _parsed(url: str) -> tuple[StoreUrl, Path]:
     if unknown := sorted(parsed.address.parameters):
         msg = f"the url of the store has the unknown parameter {unknown[0]!r}"
         raise InvalidPlan(msg, code="PLAN-034", found=parsed.shown, known="store", hint="leave it out")
-    return parsed, Path(parsed.address.path)
+    return parsed, Path(parsed.address.path).absolute()
 
 
 def _copy_unchanged(path: Path, folder: Path, url: StoreUrl) -> None:
     """Copy a database and its log between two writes of whoever runs it."""
-    for _ in attempts(_BUSY_SECONDS):
+    for _ in attempts(BUSY_SECONDS):
         before = _stamps(path)
         with contextlib.suppress(FileNotFoundError):  # the log goes with the last that wrote
             for file in before:
@@ -77,57 +77,22 @@ def _copy_unchanged(path: Path, folder: Path, url: StoreUrl) -> None:
 
 
 def _stamps(path: Path) -> dict[Path, tuple[int, int]]:
-    found = {}
+    stamps = {}
     for file in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(FileNotFoundError):
             stamp = file.stat()
-            found[file] = (stamp.st_size, stamp.st_mtime_ns)
-    return found
+            stamps[file] = (stamp.st_size, stamp.st_mtime_ns)
+    return stamps
 
 
-class SqliteSession:
-    """One connection for all threads. A statement returns when its change is on disk, or fails and changed nothing."""
+class CopySession(SqliteSession):
+    """A session of a copy, which goes with it."""
 
-    def __init__(
-        self,
-        path: Path,
-        url: StoreUrl,
-        *,
-        statements: tuple[str, ...] = (),
-        copied: tempfile.TemporaryDirectory[str] | None = None,
-    ) -> None:
-        self._url, self._lock, self._copied = url, threading.Lock(), copied
-        try:
-            self._connection = sqlite3.connect(
-                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.Error as problem:
-            raise url.failure(problem) from None
-        try:
-            for statement in statements:
-                self._connection.execute(statement)
-        except sqlite3.Error as problem:
-            self._connection.close()
-            raise url.failure(problem) from None
-
-    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Rows."""
-        return self._run(statement, values)[0]
-
-    def change(self, statement: str, *values: object) -> int:
-        """Rows changed."""
-        return self._run(statement, values)[1]
+    def __init__(self, name: str, folder: tempfile.TemporaryDirectory[str], url: StoreUrl) -> None:
+        super().__init__(Path(folder.name) / name, fail=url.fail, settings=())
+        self._folder = folder
 
     def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-        if self._copied is not None:
-            self._copied.cleanup()
-
-    def _run(self, statement: str, values: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], int]:
-        try:
-            with self._lock:
-                cursor = self._connection.execute(statement, values)
-                return cursor.fetchall(), cursor.rowcount
-        except sqlite3.Error as problem:
-            raise self._url.failure(problem) from None
+        """Close the file and remove it."""
+        super().close()
+        self._folder.cleanup()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
-from millstream.database.retry import repeated
+from millstream.database.session import Trouble
 from millstream.database.url import DatabaseUrl
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import Schema
@@ -67,6 +67,11 @@ class Login:
     job: str
     step: str
 
+    @property
+    def patience(self) -> float:
+        """Seconds for which the database may be away."""
+        return PATIENCE
+
     def password(self) -> str:
         """The password of this process's environment, or else the one that the address holds or names."""
         if self.password_env is None:
@@ -77,6 +82,20 @@ class Login:
             hint = f"export {self.password_env} where the job runs, on the workers too"
             raise InvalidStep(msg, code="JDBC-003", step=self.step, hint=hint)
         return found
+
+    def fail(self, trouble: Trouble) -> NoReturn:
+        """Raise what the sink says about an error of the database."""
+        raise (self._away if trouble.is_passing else self._refused)(trouble.cause) from trouble.cause
+
+    def _refused(self, problem: Exception) -> StepFailed:
+        msg = f"the {self.address.label} refused a statement"
+        hint = "correct the table, its rights or the rows; the text behind 'found' is the database's own"
+        return StepFailed(msg, code="JDBC-013", step=self.step, found=_first_lines(problem), hint=hint)
+
+    def _away(self, problem: Exception) -> ExternalFailure:
+        msg = f"the {self.address.label} does not answer, or is locked, for {PATIENCE:.0f} seconds"
+        hint = "check that it runs and can be reached, then start the job again"
+        return ExternalFailure(msg, code="JDBC-002", step=self.step, found=_first_lines(problem), hint=hint)
 
 
 class Database(Protocol):
@@ -157,26 +176,6 @@ class Database(Protocol):
 def quoted(name: str) -> str:
     """An identifier in quotes, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def outliving(attempt: Callable[[], T], is_transient: Callable[[Exception], bool], login: Login, kind: Any) -> T:
-    """Call until it succeeds, while the error is one that passes; then, or for another error, raise ours."""
-    try:
-        return repeated(attempt, passes=is_transient, patience=PATIENCE)
-    except kind as problem:
-        raise (_away if is_transient(problem) else _refused)(problem, login) from problem
-
-
-def _refused(problem: Exception, login: Login) -> StepFailed:
-    msg = f"the {login.address.label} refused a statement"
-    hint = "correct the table, its rights or the rows; the text behind 'found' is the database's own"
-    return StepFailed(msg, code="JDBC-013", step=login.step, found=_first_lines(problem), hint=hint)
-
-
-def _away(problem: Exception, login: Login) -> ExternalFailure:
-    msg = f"the {login.address.label} does not answer, or is locked, for {PATIENCE:.0f} seconds"
-    hint = "check that it runs and can be reached, then start the job again"
-    return ExternalFailure(msg, code="JDBC-002", step=login.step, found=_first_lines(problem), hint=hint)
 
 
 def _first_lines(problem: Exception) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import psycopg
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows
-from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, outliving, quoted
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted
 from millstream.connectors.jdbc.types import postgres_holds, postgres_type
+from millstream.database.postgres import Connection, PostgresSession, connect, noticing
 from millstream.model.schema import Schema
 
 T = TypeVar("T")
@@ -25,15 +23,6 @@ _LAYOUT_LOCK = 0x6D696C6C73747265
 _SETTINGS = """
 SELECT set_config('idle_in_transaction_session_timeout', $1, false), set_config('lock_timeout', $2, false),
        set_config('timezone', 'UTC', false)"""
-_TCP = {
-    "connect_timeout": 5,
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
-}
-_FOR_GOOD = re.compile(r"password authentication failed|no password supplied|does not exist|no pg_hba\.conf entry")
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
@@ -50,46 +39,22 @@ GROUP BY i.indexrelid"""
 
 
 class PostgresDatabase:
-    """One connection, opened when it is needed and again after it was lost."""
+    """A PostgreSQL database, reached by one session."""
 
     mark = "$"
 
     def __init__(self, login: Login, schema: str | None) -> None:
-        self._login = login
         self._schema = schema
-        self._connection: psycopg.Connection[Any] | None = None
+        self._session = PostgresSession(lambda: _connected(login), patience=login.patience, fail=login.fail)
 
     def run(self, work: Callable[[Any], T]) -> T:
         """One transaction, repeated while the server is away, starting up, or holds a lock for another."""
-        return outliving(lambda: self._once(work), _is_transient, self._login, psycopg.Error)
 
-    def _once(self, work: Callable[[Any], T]) -> T:
-        try:
-            connection = self._connection = self._connection or self._connect()
-            with connection.transaction(), connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
-                return work(cursor)
-        except psycopg.Error:
-            # Whatever state it is in, it is not asked again.
-            self.close()
-            raise
+        def bounded(cursor: Any) -> T:
+            cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
+            return work(cursor)
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        address = self._login.address
-        known = {"host": address.host, "port": address.port, "user": address.user, "password": self._login.password()}
-        settings: dict[str, Any] = {
-            **_TCP,
-            **{name: value for name, value in known.items() if value},
-            **address.parameters,
-            "dbname": address.database,
-            "application_name": f"millstream {self._login.job}/{self._login.step}"[:63],
-        }
-        # Statements are not prepared: connection poolers lose them, and their plans forget how many rows wait.
-        connection = psycopg.connect(
-            cursor_factory=psycopg.RawCursor, autocommit=True, prepare_threshold=None, **settings
-        )
-        connection.execute(_SETTINGS, (IDLE_TIMEOUT, LOCK_TIMEOUT))
-        return connection
+        return self._session.run(bounded)
 
     def name(self, table: str) -> str:
         """The quoted name, in its schema."""
@@ -171,13 +136,17 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the connection, if one is open."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # it may be gone already
-                connection.close()
+        self._session.close()
 
 
-def _is_transient(problem: Exception) -> bool:
-    if isinstance(problem, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.InterfaceError):
-        return True
-    return isinstance(problem, psycopg.OperationalError) and not _FOR_GOOD.search(str(problem))
+def _connected(login: Login) -> Connection:
+    address = login.address
+    known = {"host": address.host, "port": address.port, "user": address.user, "password": login.password()}
+    settings = {
+        **noticing(idle=10, interval=3, unconfirmed=20),
+        **{name: value for name, value in known.items() if value},
+        **address.parameters,
+        "dbname": address.database,
+        "application_name": f"millstream {login.job}/{login.step}"[:63],
+    }
+    return connect(settings, lambda connection: connection.execute(_SETTINGS, (IDLE_TIMEOUT, LOCK_TIMEOUT)))

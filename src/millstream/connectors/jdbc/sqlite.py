@@ -1,8 +1,7 @@
-"""SQLite: one writer at a time, the others wait; readers see the last committed transaction (WAL)."""
+"""SQLite: what its catalogue says about a table, and the words in which it differs."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,14 +9,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from millstream.connectors.jdbc.cells import Rows, bound
-from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, outliving, quoted
+from millstream.connectors.jdbc.database import VIEW_MARK, Cursor, FoundColumn, Login, ViewOrigin, quoted
 from millstream.connectors.jdbc.types import sqlite_holds, sqlite_type
+from millstream.database.sqlite import SqliteSession
 from millstream.model.schema import Schema
 
 T = TypeVar("T")
-
-BUSY_SECONDS = 30.0
-_WAITING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class SqliteDatabase:
@@ -26,35 +23,13 @@ class SqliteDatabase:
     mark = "?"
 
     def __init__(self, login: Login) -> None:
-        self._login = login
-        self._connection: sqlite3.Connection | None = None
+        # Later work of this process may change its folder; the file stays the same.
+        path = Path(login.address.path).absolute()
+        self._session = SqliteSession(path, fail=login.fail, patience=login.patience)
 
     def run(self, work: Callable[[Any], T]) -> T:
-        """One transaction that holds the write lock from its start, so that it never has to give up half-way."""
-        return outliving(lambda: self._once(work), _is_transient, self._login, sqlite3.Error)
-
-    def _once(self, work: Callable[[Any], T]) -> T:
-        connection = self._connection = self._connection or self._connect()
-        cursor = connection.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(cursor)
-            cursor.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                cursor.execute("ROLLBACK")
-            raise
-        finally:
-            cursor.close()
-        return result
-
-    def _connect(self) -> sqlite3.Connection:
-        path = Path(self._login.address.path).absolute()
-        # The driver's threads take turns; writers have a connection of their own.
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
+        """One transaction, repeated while another holds the file's lock."""
+        return self._session.run(work)
 
     def name(self, table: str) -> str:
         """The quoted name."""
@@ -140,11 +115,4 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Close the connection, if one is open."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-
-def _is_transient(problem: Exception) -> bool:
-    # Extended codes carry the plain one in their lowest byte.
-    return (getattr(problem, "sqlite_errorcode", 0) & 0xFF) in _WAITING
+        self._session.close()
