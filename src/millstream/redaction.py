@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 HIDDEN = "***"
 REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret by name, looked up where a connection is opened; it may be shown and stored."""
-_LOGIN = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>.*)@", re.DOTALL)
-_LOGIN_IN_TEXT = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>\S*)@")
+_LOGIN = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>.*)@(?P<rest>[^\s&'\";,]*)", re.DOTALL)
+_LOGIN_IN_TEXT = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>\S*)@(?P<rest>[^\s&'\";,]*)")
 _PARAMETER = re.compile(
     r"(?P<name>\b[\w.-]*(?:passw(?:or)?d|secret[._-]?access[._-]?key)=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE
 )
@@ -76,7 +76,11 @@ def shown_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _hidden_login(found: re.Match[str]) -> str:
-    return f"{found['user']}:{_unless_named(found['secret'])}@"
+    # The `@` may stand in a password that comes as a parameter: what follows it is the end of that password then.
+    *_, last = [None, *_PARAMETER.finditer(found["secret"])]
+    if last is not None and last.end() == len(found["secret"]):
+        return f"{found['user']}:{HIDDEN}"
+    return f"{found['user']}:{_unless_named(found['secret'])}@{found['rest']}"
 
 
 def _hidden_parameter(found: re.Match[str]) -> str:

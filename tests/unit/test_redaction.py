@@ -65,3 +65,13 @@ def test_a_command():
     assert list(shown_words(words)) == shown
     assert list(shown_words(["--manifests=postgresql://u:pw@h/d"])) == ["--manifests=postgresql://u:***@h/d"]
     assert list(shown_words(["-Dspark.x.token=pw"])) == ["-Dspark.x.token=***"]
+
+
+@pytest.mark.parametrize("show", [shown_url, redacted])
+@pytest.mark.parametrize(
+    "url", ["postgresql://h:1/d?password=sec@ret", "postgresql://h:1/d?password=sec@ret&sslmode=off"]
+)
+def test_a_password_that_is_a_parameter_may_hold_the_sign_of_logins(show, url):
+    shown = show(url)
+    assert "sec" not in shown
+    assert "ret" not in shown
