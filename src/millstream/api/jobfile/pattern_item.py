@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.api.jobfile.item import Item, mapping, refuse_unknown, wrong_form
+from millstream.api.streams.matched import PatternStream
 from millstream.api.streams.stream import DataStream
-from millstream.api.values.pattern import Pattern, PatternStream, begin
+from millstream.api.values.pattern import Pattern, begin
 from millstream.graph.function import function_ref
 
 OPTIONS = (

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
 from millstream.api.sql.scope import Relation, relation_of
-from millstream.api.streams.join import checked_choice
+from millstream.api.streams.choices import checked_choice
+from millstream.api.streams.output import StreamJob
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.operations.rank import RANK_EMITS, RankEmit
 from millstream.graph.step import Emit, Operation, StepInput
-
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.stream import DataStream
 
 EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 _MEANT_FOR = {
@@ -43,7 +40,7 @@ class Names:
 class Building:
     """A statement on its way into a job."""
 
-    job: Job
+    job: StreamJob
     place: Place
     streams: Mapping[str, DataStream]
     emit: Emit | None
@@ -60,8 +57,8 @@ class Building:
         uid = names.uid if state else None
         if state:
             self.used.add("uid")
-        node = self.job._add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
-        return self.job._stream(node)
+        node = self.job._steps.add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
+        return DataStream(self.job, node)
 
     def relation_named(self, name: str, alias: str, at: exp.Expr) -> Relation:
         """A stream, or what WITH names, by the name that FROM gives."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -16,14 +15,12 @@ from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, named, 
 from millstream.api.sql.times import WINDOW_TIME, window_ends
 from millstream.api.sql.windows import group_window, is_group_window
 from millstream.api.sql.writing import column, text_of
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.step import Filter, KeyedAggregate, Operation, Select, Window, WithColumns
 from millstream.graph.windows.window import WindowSpec
-
-if TYPE_CHECKING:
-    from millstream.api.streams.stream import DataStream
 
 _ALL_ROWS = "all_rows"
 _LONGEST = 60
@@ -175,7 +172,7 @@ def _of_windows(relation: Relation, keys: list[Key]) -> tuple[Relation, list[Key
     So the group is complete once the watermark has passed it. It is a window as long as that instant, whose end is the
     end of the windows below, and it says its result once.
     """
-    ends = window_ends(relation.stream._job, relation.stream._as_input())
+    ends = window_ends(relation.stream._job._steps, relation.stream._as_input())
     if relation.window is not None or not any(key.name in ends and not key.is_computed for key in keys):
         return relation, keys
     taken = {*relation.stream.schema.names, *(key.name for key in keys), *WINDOW_COLUMNS}

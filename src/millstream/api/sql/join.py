@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -16,13 +15,11 @@ from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
 from millstream.api.sql.temporal import temporal_operation, version_of
 from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
+from millstream.api.streams.job_steps import JobSteps
+from millstream.api.streams.keyed import KeyedStream
 from millstream.graph.operations.join import How, Join, JoinOperation, WindowJoin, right_names
 from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
-
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.keyed import KeyedStream
 
 _HOWS: dict[str, How] = {
     "": "inner", "INNER": "inner", "CROSS": "inner",
@@ -127,9 +124,9 @@ def _sides(sides: tuple[Relation, Relation], relation: Relation) -> Sides:
     origin = _origins(sides, relation)
     names = list(origin)
 
-    def known(found: Callable[[Job, StepInput], frozenset[str]]) -> frozenset[str]:
-        mine = found(left.stream._job, left.stream._as_input()) & set(left.stream.schema.names)
-        theirs = found(right.stream._job, right.stream._as_input())
+    def known(found: Callable[[JobSteps, StepInput], frozenset[str]]) -> frozenset[str]:
+        mine = found(left.stream._job._steps, left.stream._as_input()) & set(left.stream.schema.names)
+        theirs = found(right.stream._job._steps, right.stream._as_input())
         return mine | {name for name in names if origin[name] in theirs}
 
     fields = [*left.stream.schema, *(Field(name, right.stream.schema[origin[name]].type) for name in names)]

@@ -82,7 +82,7 @@ def _operation(building: Building, ranking: TopN, relation: Relation, order: _Or
     emit = building.rank_emit()
     if ranking.n > 1 or ranking.ties:
         return dataclasses.replace(ranking, emit=emit)
-    times = event_columns(relation.stream._job, relation.stream._as_input())
+    times = event_columns(relation.stream._job._steps, relation.stream._as_input())
     return order.first_row(times, emit)
 
 

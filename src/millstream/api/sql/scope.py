@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import COLUMN, Place
 from millstream.api.sql.writing import column, refuse_queries
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions.catalogue import NOT_DETERMINISTIC
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.windows.window import WindowSpec
-
-if TYPE_CHECKING:
-    from millstream.api.streams.stream import DataStream
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 

@@ -54,6 +54,6 @@ def window_ranking(building: Building, ranking: TopN, relation: Relation) -> Win
 
 def _is_last_in_time(ranking: TopN, relation: Relation) -> bool:
     """The last row in event time: of rows of one instant, the last to come."""
-    times = event_columns(relation.stream._job, relation.stream._as_input())
+    times = event_columns(relation.stream._job._steps, relation.stream._as_input())
     order = order_of(ranking.by)
     return ranking.n == 1 and not ranking.ties and len(order) == 1 and order[0][0] in times and order[0][1]

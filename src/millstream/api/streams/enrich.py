@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from millstream.api.streams.join import checked_choice, checked_how
+from millstream.api.streams.choices import checked_choice, checked_how
 from millstream.api.streams.signatures import output_schema
 from millstream.api.values.named import OnErrorLike, policy
 from millstream.errors import InvalidStep

@@ -3,63 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from millstream.api.functions.broadcast import BroadcastStream
+from millstream.api.streams.broadcast import BroadcastStream
+from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.enrich import TableLike, async_operation, lookup_operation
-from millstream.api.streams.signatures import output_schema
+from millstream.api.streams.keyed import KeyedStream
+from millstream.api.streams.matched import PatternStream
+from millstream.api.streams.output import StepOutput
+from millstream.api.streams.row_operations import (
+    checked_columns,
+    filter_operation,
+    python_operation,
+    selected_columns,
+)
 from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.pattern import Pattern
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
+from millstream.graph.patterns.rules import OnUpdate
 from millstream.graph.resolve import check_keys
-from millstream.graph.step import (
-    DEAD,
-    LATE,
-    MAIN,
-    Emit,
-    Filter,
-    MapBatches,
-    Operation,
-    PythonMap,
-    Select,
-    StepInput,
-    Union,
-    WithColumns,
-)
-from millstream.graph.stream_graph import StreamNode
+from millstream.graph.step import DEAD, LATE, MAIN, Emit, MapBatches, Operation, Select, StepInput, Union, WithColumns
 from millstream.model.connector import ConnectorSpec
-from millstream.model.schema import Schema, SchemaLike, schema_of
+from millstream.model.schema import SchemaLike, schema_of
 from millstream.model.time import DurationLike
 from millstream.tracebacks import public
 
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.connected import ConnectedStreams
-    from millstream.api.streams.keyed import KeyedStream
-    from millstream.api.values.pattern import Pattern, PatternStream
-    from millstream.graph.patterns.rules import OnUpdate
-
 
 @public
-class DataStream:
+class DataStream(StepOutput):
     """Rows with a schema, on their way from one step to the next."""
-
-    def __init__(self, job: Job, node: StreamNode, output: str = MAIN, *, is_rebalanced: bool = False) -> None:
-        self._job = job
-        self._node = node
-        self._output = output
-        self._is_rebalanced = is_rebalanced
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of this stream."""
-        return self._node.outputs[self._output]
-
-    @property
-    def step(self) -> str:
-        """The id of the step that makes this stream."""
-        return self._node.id
 
     def event_time(
         self,
@@ -92,50 +66,25 @@ class DataStream:
         durations = {"interval": interval, "idle_after": idle_after, "max_drift": max_drift}
         chosen = policy(on_error, id or f"{self.step}.event_time")
         operation = event_time_operation(column, max_delay, watermark, durations, align=align, on_error=chosen, step=id)
-        stream = self._then(operation, id, uid)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._then(operation, id, uid, on_error=on_error)
 
     def filter(
         self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None
     ) -> DataStream:
         """Keep rows for which an expression, or a Python function, is true."""
-        if isinstance(where, str):
-            if on_error != "fail":
-                msg = "on_error of a filter needs a Python function; an expression that fails stops the job"
-                raise InvalidStep(msg, code="STEP-068", step=id, found=where, hint="use TRY_CAST, or pass a function")
-            return self._then(Filter(where=where), id)
-        return self._python("filter_rows", where, None, on_error, id)
+        return self._then(filter_operation(where, on_error, id, self.step), id, on_error=on_error)
 
     def select(self, *columns: str | Mapping[str, str], id: str | None = None, **named: str) -> DataStream:
         """Exactly these columns: names, `name="expression"`, or mappings of name to expression (for a column called `id`)."""
-        pairs: list[tuple[str, str]] = []
-        for column in columns:
-            pairs += column.items() if isinstance(column, Mapping) else [(column, f"`{column}`")]
-        return self._then(Select(columns=self._some([*pairs, *named.items()], "select", id)), id)
+        pairs = selected_columns(columns, named)
+        return self._then(Select(columns=self._checked(pairs, "select", id)), id)
 
     def with_columns(
         self, columns: Mapping[str, str] | None = None, /, *, id: str | None = None, **named: str
     ) -> DataStream:
         """All columns, with `name="expression"` added or replaced; a mapping may hold a column called `id`."""
         pairs = [*(columns or {}).items(), *named.items()]
-        return self._then(WithColumns(columns=self._some(pairs, "with_columns", id)), id)
-
-    def _some(self, pairs: list[tuple[str, str]], method: str, given_id: str | None) -> tuple[tuple[str, str], ...]:
-        if given_id in self.schema:
-            msg = f"id= names the step, and {given_id!r} is a column"
-            hint = f"for a column called id write {method}({{'id': {given_id!r}}}), else give the step another id"
-            raise InvalidStep(msg, code="STEP-075", step=self.step, hint=hint)
-        if not pairs:
-            msg = f"{method} needs at least one column"
-            raise InvalidStep(msg, code="STEP-067", step=self.step, hint=f"{method}(total='price * quantity')")
-        for name, text in pairs:
-            if not isinstance(text, str):
-                msg = f"column {name!r} is not an expression"
-                raise InvalidStep(
-                    msg, code="STEP-067", step=self.step, found=repr(text), hint="write the expression as text"
-                )
-        return tuple(pairs)
+        return self._then(WithColumns(columns=self._checked(pairs, "with_columns", id)), id)
 
     def map(
         self,
@@ -146,7 +95,8 @@ class DataStream:
         id: str | None = None,
     ) -> DataStream:
         """One row out for each row in, by a Python function; fused with the Python steps next to it."""
-        return self._python("map", function, schema, on_error, id)
+        operation = python_operation("map", function, schema, on_error, id or f"{self.step}.map")
+        return self._then(operation, id, on_error=on_error)
 
     def flat_map(
         self,
@@ -157,7 +107,8 @@ class DataStream:
         id: str | None = None,
     ) -> DataStream:
         """Any number of rows out for each row in."""
-        return self._python("flat_map", function, schema, on_error, id)
+        operation = python_operation("flat_map", function, schema, on_error, id or f"{self.step}.flat_map")
+        return self._then(operation, id, on_error=on_error)
 
     def map_batches(
         self, function: Callable[[Any], Any] | str, *, schema: SchemaLike | None = None, id: str | None = None
@@ -241,9 +192,7 @@ class DataStream:
             on_error=on_error,
             step=id or f"{self.step}.async_map",
         )
-        stream = self._then(operation, id)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._then(operation, id, on_error=on_error)
 
     def union(self, *others: DataStream, id: str | None = None) -> DataStream:
         """The rows of several streams with one schema."""
@@ -254,7 +203,7 @@ class DataStream:
                     msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job"
                 )
         inputs = [stream._as_input() for stream in (self, *others)]
-        return self._job._stream(self._job._add(Union(), inputs, given_id=id))
+        return self._behind(Union(), inputs, id)
 
     def sql(
         self,
@@ -266,7 +215,10 @@ class DataStream:
         uid: str | None = None,
     ) -> DataStream:
         """A SELECT over this stream, which is called `stream`; the options are those of `Job.sql`."""
-        return self._job.sql(text, stream=self, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
+        made: DataStream = self._job.sql(
+            text, stream=self, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid
+        )
+        return made
 
     def rebalance(self) -> DataStream:
         """Spread the rows evenly over all subtasks before the next step."""
@@ -274,14 +226,12 @@ class DataStream:
 
     def key_by(self, *columns: str) -> KeyedStream:
         """Partition by columns: rows with equal values meet in one subtask, in order."""
-        if self._is_rebalanced:
-            msg = "rebalance right before key_by has no effect: key_by decides where rows go"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove one of them")
+        self._refuse_rebalanced("key_by", "key_by decides where rows go", "remove one of them")
         if not columns:
             msg = "key_by needs a column"
             raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
         check_keys(columns, self.schema, self.step)
-        return self._job._keyed_stream(self._node, self._output, columns)
+        return KeyedStream(self, columns)
 
     def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
         """Look for a pattern in all rows, as `KeyedStream.pattern` does in those of each key; one subtask takes them all."""
@@ -301,16 +251,13 @@ class DataStream:
 
     def _single(self) -> KeyedStream:
         """All rows as those of one key."""
-        if self._is_rebalanced:
-            msg = "rebalance right before a pattern without key_by has no effect: one subtask takes all rows"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance, or call key_by")
-        return self._job._keyed_stream(self._node, self._output, ())
+        reason, hint = "one subtask takes all rows", "remove rebalance, or call key_by"
+        self._refuse_rebalanced("a pattern without key_by", reason, hint)
+        return KeyedStream(self, ())
 
     def broadcast(self) -> BroadcastStream:
         """Send every row to every subtask; connect another stream to it."""
-        if self._is_rebalanced:
-            msg = "rebalance right before broadcast has no effect: every subtask gets every row"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance")
+        self._refuse_rebalanced("broadcast", "every subtask gets every row", "remove rebalance")
         return BroadcastStream(self._job, self._as_input())
 
     def connect(self, other: BroadcastStream) -> ConnectedStreams:
@@ -320,7 +267,7 @@ class DataStream:
             raise InvalidStep(
                 msg, code="STEP-077", step=self.step, found=repr(other), hint="call .broadcast() on the other stream"
             )
-        return self._job._connected(self._as_input(), other._as_input())
+        return ConnectedStreams(self, self._as_input(), other._as_input())
 
     def side_output(self, name: str) -> DataStream:
         """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
@@ -345,36 +292,36 @@ class DataStream:
 
         Rows, state and fingerprints stay as they are. Sources and keyed steps start a chain anyway.
         """
-        self._node = self._job._start_chain(self._node.id)
+        self._node = self._job._steps.start_chain(self._node.id)
         return self
 
     def sink(self, name: str, connector: ConnectorSpec, *, uid: str | None = None) -> None:
         """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
-        self._job._add_sink(name, connector, self._as_input(), uid=uid)
+        self._job._steps.add_sink(name, connector, self._as_input(), uid=uid)
 
-    def _as_input(self) -> StepInput:
-        """This stream as the input of a step."""
-        return StepInput(
-            step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
-        )
+    def _refuse_rebalanced(self, before: str, reason: str, hint: str) -> None:
+        if self._is_rebalanced:
+            msg = f"rebalance right before {before} has no effect: {reason}"
+            raise InvalidStep(msg, code="STEP-069", step=self.step, hint=hint)
 
-    def _then(self, operation: Operation, given_id: str | None, uid: str | None = None) -> DataStream:
-        return self._job._stream(self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid))
+    def _checked(self, pairs: list[tuple[str, str]], method: str, given_id: str | None) -> tuple[tuple[str, str], ...]:
+        return checked_columns(pairs, method=method, given_id=given_id, schema=self.schema, step=self.step)
 
-    def _python(
-        self,
-        shape: Literal["map", "flat_map", "filter_rows"],
-        function: Any,
-        schema: SchemaLike | None,
-        on_error: OnErrorLike,
-        given_id: str | None,
+    def _then(
+        self, operation: Operation, given_id: str | None, uid: str | None = None, *, on_error: OnErrorLike = "fail"
     ) -> DataStream:
-        label = given_id or f"{self.step}.{shape}"
-        reference = function_ref(function, step=label)
-        target = None
-        if shape != "filter_rows":
-            target = output_schema(reference.target, schema, step=label, many=shape == "flat_map")
-        operation = PythonMap(shape=shape, function=reference, schema=target, on_error=policy(on_error, label))
-        stream = self._then(operation, given_id)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._behind(operation, (self._as_input(),), given_id, uid, on_error=on_error)
+
+    def _behind(
+        self,
+        operation: Operation,
+        inputs: Sequence[StepInput],
+        given_id: str | None,
+        uid: str | None = None,
+        *,
+        on_error: OnErrorLike = "fail",
+    ) -> DataStream:
+        """The stream behind a step over these inputs, with its dead letters on their way; used by other kinds of streams."""
+        node = self._job._steps.add(operation, inputs, given_id=given_id, uid=uid)
+        self._job._steps.add_dead_letter(node, on_error)
+        return DataStream(self._job, node)

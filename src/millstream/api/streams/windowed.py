@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.functions.window import WindowFunction
-from millstream.api.streams.join import checked_choice, checked_how
-from millstream.api.streams.signatures import output_schema, side_outputs
+from millstream.api.streams.choices import checked_choice, checked_how
+from millstream.api.streams.processing import window_function_options
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.aggregate import Aggregate
@@ -77,7 +77,7 @@ class WindowedStream:
             pane: add the columns `pane_index` and `pane_timing` (`EARLY`, `ON_TIME`, `LATE`).
             aggregates: `total=ms.sum("amount")`.
         """
-        return self._close(id, uid, aggregates=checked(aggregates, id), pane=pane)
+        return self._close(id, uid, aggregates=checked_aggregates(aggregates, id), pane=pane)
 
     def reduce(
         self,
@@ -107,14 +107,8 @@ class WindowedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        label = id or self._stream._label("window")
-        given: Any = function
-        is_class = isinstance(given, type) and issubclass(given, WindowFunction)
-        reference = function_ref(given() if is_class else given, step=label)
-        is_stateful = isinstance(reference.target, WindowFunction)
-        called = type(reference.target).process if is_stateful else reference.target
-        target = output_schema(called, schema, step=label, many=True)
-        return self._close(id, uid, process=reference, schema=target, outputs=side_outputs(outputs or {}, label))
+        called = window_function_options(function, schema, outputs, id or self._stream._label("window"))
+        return self._close(id, uid, **called)
 
     def join(
         self,
@@ -199,7 +193,7 @@ class WindowedStream:
         return self._stream._then(Window(**options, **how), given_id, uid)
 
 
-def checked(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:
+def checked_aggregates(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:
     """Aggregates given as keyword arguments."""
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
