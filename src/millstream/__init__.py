@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from millstream.api.functions.broadcast import BroadcastFunction, BroadcastState
+from millstream.api.functions.combining_state import AggregatingState, ReducingState
 from millstream.api.functions.context import Counter, FunctionContext, Gauge, Histogram
 from millstream.api.functions.process import Context, CoProcessFunction, ProcessFunction, Row, Rows, TimeWindow
-from millstream.api.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from millstream.api.functions.state import ListState, MapState, ValueState
 from millstream.api.functions.window import (
     GlobalWindow,
     PaneInfo,

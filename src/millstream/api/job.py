@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millstream.api.running.job import Engine, RunningJob, engine_for, listening
+from millstream.api.run_options import Confs, RunOptions
+from millstream.api.running.job import RunningJob
 from millstream.api.running.result import Listener, RunResult
 from millstream.api.streams.endpoints import source_operation
 from millstream.api.streams.job_steps import JobSteps
@@ -23,11 +23,9 @@ from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget, StateBackend
 from millstream.plan.explain import explain
-from millstream.plan.option_values import path_or_url
 from millstream.tracebacks import public
 
-Confs = tuple[tuple[str, str], ...] | Mapping[str, str]
-_DEFAULTS = Deployment()
+_DEFAULTS = RunOptions()
 
 
 @public
@@ -193,17 +191,13 @@ class Job:
             on_epoch: called with an `EpochSummary` after each epoch that was published, in the thread that runs the epochs;
                 an error of it ends the run with `STEP-265`, behind that epoch.
         """
-        engine = self._engine(
-            checkpoint,
-            {"manifests": manifests, "epochs": epochs, "master": master}
-            | {"state_backend": state_backend, "memory": memory, "confs": confs, "on_stop": on_stop},
-            local=local,
-            from_savepoint=from_savepoint,
-            on_newer_output=on_newer_output,
-            allow_dropped_state=allow_dropped_state,
-            ignore_state_once=ignore_state_once,
-        )
-        return engine(listener=listening(on_epoch))
+        options = RunOptions(
+            local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
+            epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
+            on_stop=on_stop, on_epoch=on_epoch,
+        )  # fmt: skip
+        return options.engine(self.model)(listener=options.listener())
 
     def start(
         self,
@@ -224,18 +218,10 @@ class Job:
         on_epoch: Listener | None = None,
     ) -> RunningJob:
         """Run in a thread of this process and return at once; the options are those of `run`."""
-        engine = self._engine(
-            checkpoint,
-            {"manifests": manifests, "epochs": epochs, "master": master}
-            | {"state_backend": state_backend, "memory": memory, "confs": confs, "on_stop": on_stop},
-            local=local,
-            from_savepoint=from_savepoint,
-            on_newer_output=on_newer_output,
-            allow_dropped_state=allow_dropped_state,
-            ignore_state_once=ignore_state_once,
-        )
-        return RunningJob(self.name, engine, listener=listening(on_epoch))
-
-    def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> Engine:
-        deployment = Deployment(checkpoint=path_or_url("checkpoint", checkpoint), **chosen)
-        return engine_for(self.compile(deployment).deployment, **past)
+        options = RunOptions(
+            local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
+            epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
+            on_stop=on_stop, on_epoch=on_epoch,
+        )  # fmt: skip
+        return RunningJob(self.name, options.engine(self.model), listener=options.listener())

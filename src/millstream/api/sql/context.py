@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
 from millstream.api.sql.scope import Relation, relation_of
+from millstream.api.streams.aggregates import EMITS
 from millstream.api.streams.choices import checked_choice
 from millstream.api.streams.output import StreamJob
 from millstream.api.streams.stream import DataStream
@@ -16,7 +17,6 @@ from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.operations.rank import RANK_EMITS, RankEmit
 from millstream.graph.step import Emit, Operation, StepInput
 
-EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 _MEANT_FOR = {
     "emit": "running aggregates, DISTINCT and rankings",
     "allowed_lateness": "windows",

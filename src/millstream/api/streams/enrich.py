@@ -83,6 +83,7 @@ def _file(path: Path, given: str | None, schema: SchemaLike | None, step: str) -
 
 
 def _parquet_schema(files: list[Path], step: str) -> pa.Schema:
+    # Few jobs look tables up in parquet files, whose library is slow to load.
     from pyarrow import parquet
 
     first = next((file for file in files if file.suffix == ".parquet" and file.is_file()), None)

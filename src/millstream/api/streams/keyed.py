@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.functions.process import ProcessFunction
+from millstream.api.streams.aggregates import running_aggregate
 from millstream.api.streams.broadcast import BroadcastStream, updates_input
-from millstream.api.streams.choices import checked_choice, checked_how
+from millstream.api.streams.choices import checked_how
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.join import join_operation
 from millstream.api.streams.matched import PatternStream, ordered
 from millstream.api.streams.processing import process_operation
-from millstream.api.streams.windowed import WindowedStream, checked_aggregates, window_options
+from millstream.api.streams.rankings import deduplicate_operation, top_n_operation
+from millstream.api.streams.windowed import WindowedStream, window_options
 from millstream.api.values.named import OnErrorLike
 from millstream.api.values.pattern import Pattern
 from millstream.api.values.trigger import Trigger
@@ -20,22 +22,20 @@ from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.operations.join import How, TemporalJoin
-from millstream.graph.operations.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
+from millstream.graph.operations.rank import RankEmit
 from millstream.graph.patterns.rules import OnUpdate, Patterns
-from millstream.graph.step import Emit, KeyedAggregate, Operation, PartitionKind, Reduce, StepInput
+from millstream.graph.step import Emit, Operation, PartitionKind, Reduce, StepInput
 from millstream.graph.windows.checks import Accumulation
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.schema import SchemaLike
-from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.model.time import DurationLike, duration_ms
 from millstream.tracebacks import public
 
 if TYPE_CHECKING:
     # The kinds of streams lead to each other: each is built by the one above it, and says which one it leads back to.
     from millstream.api.streams.stream import DataStream
-
-_EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 
 
 @public
@@ -61,10 +61,7 @@ class KeyedStream:
             uid: names the state, if the step was called otherwise when it was written.
             aggregates: `total=ms.sum("amount")`.
         """
-        if emit not in _EMITS:
-            msg = "unknown emit mode"
-            raise InvalidStep(msg, code="STEP-070", step=id, found=repr(emit), known=_EMITS, hint="correct emit=")
-        return self._then(KeyedAggregate(aggregates=checked_aggregates(aggregates, id), emit=emit), id, uid)
+        return self._then(running_aggregate(aggregates, emit, id), id, uid)
 
     def reduce(
         self,
@@ -187,13 +184,7 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        operation = Deduplicate(
-            keep=checked_choice(keep, ("first", "last"), "keep"),
-            by=by,
-            ttl=None if ttl is None else positive_ms(ttl, what="ttl"),
-            emit=checked_choice(emit, RANK_EMITS, "emit"),
-        )
-        return self._then(operation, id, uid)
+        return self._then(deduplicate_operation(keep, by, ttl, emit), id, uid)
 
     def top_n(
         self,
@@ -219,8 +210,7 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        operation = TopN(n=n, by=by, rank=rank, ties=ties, emit=checked_choice(emit, RANK_EMITS, "emit"))
-        return self._then(operation, id, uid)
+        return self._then(top_n_operation(n, by, rank, emit, ties=ties), id, uid)
 
     def _pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a step over this stream and another keyed one."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from millstream.api.streams.job_steps import JobSteps
-from millstream.graph.step import MAIN, Emit, StepInput
+from millstream.api.values.named import OnErrorLike
+from millstream.errors import InvalidStep
+from millstream.graph.step import MAIN, Emit, Operation, StepInput
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
 from millstream.model.time import DurationLike
@@ -57,3 +60,36 @@ class StepOutput:
         return StepInput(
             step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
         )
+
+    def _added(
+        self,
+        operation: Operation,
+        inputs: Sequence[StepInput],
+        given_id: str | None,
+        uid: str | None,
+        on_error: OnErrorLike,
+    ) -> StreamNode:
+        """A new step of the job, with its dead letters on their way."""
+        node = self._job._steps.add(operation, inputs, given_id=given_id, uid=uid)
+        self._job._steps.add_dead_letter(node, on_error)
+        return node
+
+    def _check_side_output(self, name: str) -> None:
+        if name not in self._node.outputs or name == MAIN:
+            known = [tag for tag in self._node.outputs if tag != MAIN]
+            msg = f"no side output {name!r}"
+            raise InvalidStep(msg, code="STEP-066", step=self.step, known=known, hint="declare it with outputs=")
+
+    def _refuse_rebalanced(self, before: str, reason: str, hint: str) -> None:
+        if self._is_rebalanced:
+            msg = f"rebalance right before {before} has no effect: {reason}"
+            raise InvalidStep(msg, code="STEP-069", step=self.step, hint=hint)
+
+
+def union_inputs(streams: Sequence[StepOutput], step: str | None) -> list[StepInput]:
+    """The inputs of a union, all of one job."""
+    for stream in streams:
+        if not isinstance(stream, StepOutput) or stream._job is not streams[0]._job:
+            msg = "union takes streams of the same job"
+            raise InvalidStep(msg, code="STEP-064", step=step, found=repr(stream), hint="build both streams on one Job")
+    return [stream._as_input() for stream in streams]

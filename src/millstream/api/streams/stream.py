@@ -10,9 +10,10 @@ from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.enrich import TableLike, async_operation, lookup_operation
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.matched import PatternStream
-from millstream.api.streams.output import StepOutput
+from millstream.api.streams.output import StepOutput, union_inputs
 from millstream.api.streams.row_operations import (
-    checked_columns,
+    added_columns,
+    batch_operation,
     filter_operation,
     python_operation,
     selected_columns,
@@ -21,12 +22,11 @@ from millstream.api.values.named import OnErrorLike, policy
 from millstream.api.values.pattern import Pattern
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
-from millstream.graph.function import function_ref
 from millstream.graph.patterns.rules import OnUpdate
 from millstream.graph.resolve import check_keys
-from millstream.graph.step import DEAD, LATE, MAIN, Emit, MapBatches, Operation, Select, StepInput, Union, WithColumns
+from millstream.graph.step import DEAD, LATE, Emit, Operation, StepInput, Union
 from millstream.model.connector import ConnectorSpec
-from millstream.model.schema import SchemaLike, schema_of
+from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike
 from millstream.tracebacks import public
 
@@ -72,19 +72,17 @@ class DataStream(StepOutput):
         self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None
     ) -> DataStream:
         """Keep rows for which an expression, or a Python function, is true."""
-        return self._then(filter_operation(where, on_error, id, self.step), id, on_error=on_error)
+        return self._then(filter_operation(self, where, on_error, id), id, on_error=on_error)
 
     def select(self, *columns: str | Mapping[str, str], id: str | None = None, **named: str) -> DataStream:
         """Exactly these columns: names, `name="expression"`, or mappings of name to expression (for a column called `id`)."""
-        pairs = selected_columns(columns, named)
-        return self._then(Select(columns=self._checked(pairs, "select", id)), id)
+        return self._then(selected_columns(self, columns, named, id), id)
 
     def with_columns(
         self, columns: Mapping[str, str] | None = None, /, *, id: str | None = None, **named: str
     ) -> DataStream:
         """All columns, with `name="expression"` added or replaced; a mapping may hold a column called `id`."""
-        pairs = [*(columns or {}).items(), *named.items()]
-        return self._then(WithColumns(columns=self._checked(pairs, "with_columns", id)), id)
+        return self._then(added_columns(self, columns or {}, named, id), id)
 
     def map(
         self,
@@ -95,7 +93,7 @@ class DataStream(StepOutput):
         id: str | None = None,
     ) -> DataStream:
         """One row out for each row in, by a Python function; fused with the Python steps next to it."""
-        operation = python_operation("map", function, schema, on_error, id or f"{self.step}.map")
+        operation = python_operation(self, "map", function, schema, on_error, id)
         return self._then(operation, id, on_error=on_error)
 
     def flat_map(
@@ -107,15 +105,14 @@ class DataStream(StepOutput):
         id: str | None = None,
     ) -> DataStream:
         """Any number of rows out for each row in."""
-        operation = python_operation("flat_map", function, schema, on_error, id or f"{self.step}.flat_map")
+        operation = python_operation(self, "flat_map", function, schema, on_error, id)
         return self._then(operation, id, on_error=on_error)
 
     def map_batches(
         self, function: Callable[[Any], Any] | str, *, schema: SchemaLike | None = None, id: str | None = None
     ) -> DataStream:
         """A function from Arrow RecordBatch to RecordBatch, row for row: the output has as many rows as the input."""
-        target = schema_of(schema) if schema is not None else self.schema
-        return self._then(MapBatches(function=function_ref(function, step=id), schema=target), id)
+        return self._then(batch_operation(self, function, schema, id), id)
 
     def lookup(
         self,
@@ -143,15 +140,9 @@ class DataStream(StepOutput):
                 read once.
             id: a name for the step.
         """
+        step = id or f"{self.step}.lookup"
         operation = lookup_operation(
-            table,
-            on,
-            how=how,
-            schema=schema,
-            format=format,
-            prefix=prefix,
-            refresh=refresh,
-            step=id or f"{self.step}.lookup",
+            table, on, how=how, schema=schema, format=format, prefix=prefix, refresh=refresh, step=step
         )
         return self._then(operation, id)
 
@@ -196,14 +187,7 @@ class DataStream(StepOutput):
 
     def union(self, *others: DataStream, id: str | None = None) -> DataStream:
         """The rows of several streams with one schema."""
-        for other in others:
-            if not isinstance(other, DataStream) or other._job is not self._job:
-                msg = "union takes streams of the same job"
-                raise InvalidStep(
-                    msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job"
-                )
-        inputs = [stream._as_input() for stream in (self, *others)]
-        return self._behind(Union(), inputs, id)
+        return self._behind(Union(), union_inputs((self, *others), id), id)
 
     def sql(
         self,
@@ -271,10 +255,7 @@ class DataStream(StepOutput):
 
     def side_output(self, name: str) -> DataStream:
         """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
-        if name not in self._node.outputs or name == MAIN:
-            known = [tag for tag in self._node.outputs if tag != MAIN]
-            msg = f"no side output {name!r}"
-            raise InvalidStep(msg, code="STEP-066", step=self.step, known=known, hint="declare it with outputs=")
+        self._check_side_output(name)
         return DataStream(self._job, self._node, name)
 
     @property
@@ -299,14 +280,6 @@ class DataStream(StepOutput):
         """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
         self._job._steps.add_sink(name, connector, self._as_input(), uid=uid)
 
-    def _refuse_rebalanced(self, before: str, reason: str, hint: str) -> None:
-        if self._is_rebalanced:
-            msg = f"rebalance right before {before} has no effect: {reason}"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint=hint)
-
-    def _checked(self, pairs: list[tuple[str, str]], method: str, given_id: str | None) -> tuple[tuple[str, str], ...]:
-        return checked_columns(pairs, method=method, given_id=given_id, schema=self.schema, step=self.step)
-
     def _then(
         self, operation: Operation, given_id: str | None, uid: str | None = None, *, on_error: OnErrorLike = "fail"
     ) -> DataStream:
@@ -321,7 +294,5 @@ class DataStream(StepOutput):
         *,
         on_error: OnErrorLike = "fail",
     ) -> DataStream:
-        """The stream behind a step over these inputs, with its dead letters on their way; used by other kinds of streams."""
-        node = self._job._steps.add(operation, inputs, given_id=given_id, uid=uid)
-        self._job._steps.add_dead_letter(node, on_error)
-        return DataStream(self._job, node)
+        """The stream behind a step over these inputs; used by the other kinds of streams."""
+        return DataStream(self._job, self._added(operation, inputs, given_id, uid, on_error))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.api.jobfile.item import Item, mapping, refuse_together, refuse_unknown, wrong_form
+from millstream.api.jobfile.forms import mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.written_step import WrittenStep, refuse_together
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.windowed import WindowedStream
 from millstream.api.values import evictor as evictors
@@ -26,26 +27,26 @@ _WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
 }
 
 
-def windowed(keyed: KeyedStream, item: Item) -> WindowedStream:
+def windowed(keyed: KeyedStream, step: WrittenStep) -> WindowedStream:
     """`window:` with the options beside it."""
-    given = item.given("allowed_lateness", "accumulation")
-    if "trigger" in item.options:
-        given["trigger"] = _trigger(item.options["trigger"])
-    if "evictor" in item.options:
-        given["evictor"] = _evictor(item.options["evictor"])
-    return keyed.window(window(item), **given)
+    given = step.given("allowed_lateness", "accumulation")
+    if "trigger" in step.options:
+        given["trigger"] = _trigger(step.options["trigger"])
+    if "evictor" in step.options:
+        given["evictor"] = _evictor(step.options["evictor"])
+    return keyed.window(window(step), **given)
 
 
-def refuse_without_window(item: Item) -> None:
+def refuse_without_window(step: WrittenStep) -> None:
     """What only means something with a window."""
-    refuse_together(item, (*OPTIONS[1:], "pane"), "without window:")
+    refuse_together(step, (*OPTIONS[1:], "pane"), "without window:")
 
 
-def window(item: Item) -> WindowSpec:
+def window(step: WrittenStep) -> WindowSpec:
     """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}`, `{cumulative: 1h, step: 9m}`, `{session: 30s}`, `{count: 9}` or `global`."""
-    if item.options["window"] == "global":
+    if step.options["window"] == "global":
         return functions.global_window()
-    written = mapping(item.options["window"], "window:", "{tumbling: 1m}, or global")
+    written = mapping(step.options["window"], "window:", "{tumbling: 1m}, or global")
     kind, value, given = _one_of(written, _WINDOWS, "window:")
     build, known = _WINDOWS[kind]
     refuse_unknown(given, known, f"{kind} window")
