@@ -11,7 +11,7 @@ from millstream.api.running.result import Listener, RunResult
 from millstream.api.streams.endpoints import source_operation
 from millstream.api.streams.job_steps import JobSteps
 from millstream.api.streams.stream import DataStream
-from millstream.api.values.named import OnErrorLike
+from millstream.api.values.error_policy import OnErrorLike
 from millstream.graph.model import OnStop, Requirements, StreamModel
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.step import Emit
@@ -114,7 +114,7 @@ class Job:
             streams: what FROM and JOIN name.
         """
         # Statements bring sqlglot along, which jobs without them need not load.
-        from millstream.api.sql.build import sql_stream
+        from millstream.api.sql.statement import sql_stream
 
         return sql_stream(self, text, streams, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
 

@@ -53,10 +53,10 @@ def refuse_unknown(content: Mapping[str, Any], known: tuple[str, ...], what: str
             raise InvalidStep(msg, code="DECL-004", found=repr(key), known=known, hint="remove it or use a known key")
 
 
-def wrong_form(found: object, what: str, known: str) -> InvalidStep:
+def wrong_form(written: object, what: str, known: str) -> InvalidStep:
     """The error for a value that is not written as the format says."""
     msg = f"{what} is written in another form"
-    return InvalidStep(msg, code="DECL-006", found=repr(found), known=known, hint="see the reference of job files")
+    return InvalidStep(msg, code="DECL-006", found=repr(written), known=known, hint="see the reference of job files")
 
 
 def flag(options: Mapping[str, Any], name: str) -> bool:

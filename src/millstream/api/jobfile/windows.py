@@ -10,8 +10,8 @@ from millstream.api.jobfile.written_step import WrittenStep, refuse_together
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.windowed import WindowedStream
 from millstream.api.values import evictor as evictors
-from millstream.api.values import named as functions
 from millstream.api.values import trigger as triggers
+from millstream.api.values import windows as window_kinds
 from millstream.graph.function import function_ref
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec
@@ -19,11 +19,11 @@ from millstream.graph.windows.window import WindowSpec
 
 OPTIONS = ("window", "allowed_lateness", "trigger", "accumulation", "evictor")
 _WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
-    "tumbling": (functions.tumbling, ("offset", "time", "time_zone")),
-    "sliding": (functions.sliding, ("slide", "offset", "time", "time_zone")),
-    "cumulative": (functions.cumulative, ("step", "offset", "time")),
-    "session": (functions.session, ("time",)),
-    "count": (functions.count_window, ("slide",)),
+    "tumbling": (window_kinds.tumbling, ("offset", "time", "time_zone")),
+    "sliding": (window_kinds.sliding, ("slide", "offset", "time", "time_zone")),
+    "cumulative": (window_kinds.cumulative, ("step", "offset", "time")),
+    "session": (window_kinds.session, ("time",)),
+    "count": (window_kinds.count_window, ("slide",)),
 }
 
 
@@ -45,7 +45,7 @@ def refuse_without_window(step: WrittenStep) -> None:
 def window(step: WrittenStep) -> WindowSpec:
     """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}`, `{cumulative: 1h, step: 9m}`, `{session: 30s}`, `{count: 9}` or `global`."""
     if step.options["window"] == "global":
-        return functions.global_window()
+        return window_kinds.global_window()
     written = mapping(step.options["window"], "window:", "{tumbling: 1m}, or global")
     kind, value, given = _one_of(written, _WINDOWS, "window:")
     build, known = _WINDOWS[kind]

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from millstream.api.jobfile.forms import column_names, connector, mapping, without, wrong_form
-from millstream.api.values.named import dead_letter
+from millstream.api.values.error_policy import dead_letter
 from millstream.errors import InvalidStep
 from millstream.graph.operations.aggregate import AGGREGATES, Aggregate
 

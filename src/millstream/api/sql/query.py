@@ -7,13 +7,13 @@ import dataclasses
 from sqlglot import exp
 
 from millstream.api.sql.aggregates import first_call
-from millstream.api.sql.context import Building, Names
+from millstream.api.sql.building import Building, Names
 from millstream.api.sql.group import grouped, is_grouped
-from millstream.api.sql.items import columns_of, items_of
 from millstream.api.sql.join import joined
 from millstream.api.sql.rank import ranked
 from millstream.api.sql.refusal import CLAUSE, GROUPING, TABLE, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, relation_of, resolved, uses
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, relation_of, resolved, uses
+from millstream.api.sql.select_list import columns_of, select_list
 from millstream.api.sql.shapes import ranking_of, window_call
 from millstream.api.sql.windows import windowed_table
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
@@ -43,8 +43,8 @@ def _united(building: Building, tree: exp.Union, names: Names) -> Relation:
     first, *others = [relation.stream for relation in made]
     for number, other in enumerate(others, 2):
         if len(other.schema.names) != len(first.schema.names):
-            found = f"{len(first.schema.names)} and {len(other.schema.names)} columns"
-            raise place.refuse(CLAUSE, "UNION ALL of different columns", found=found, hint="select as many columns")
+            numbers = f"{len(first.schema.names)} and {len(other.schema.names)} columns"
+            raise place.refuse(CLAUSE, "UNION ALL of different columns", found=numbers, hint="select as many columns")
         if other.schema.names != first.schema.names:
             pairs = zip(first.schema.names, other.schema.names, strict=True)
             columns = tuple((wanted, text_of(column(name), place)) for wanted, name in pairs)
@@ -76,13 +76,13 @@ def _selected(building: Building, select: exp.Select, names: Names) -> Relation:
 
 def _roles(select: exp.Select, names: Names) -> dict[str, Names]:
     """The steps of a SELECT that hold state, in their order."""
-    found = {
+    is_held = {
         "join": bool(select.args.get("joins")),
         "rank": ranking_of(select) is not None,
         "group": is_grouped(select),
         "distinct": bool(select.args.get("distinct")),
     }
-    roles = [role for role, is_there in found.items() if is_there]
+    roles = [role for role, is_there in is_held.items() if is_there]
     return {role: names if role == roles[-1] else names.child(role) for role in roles}
 
 
@@ -99,7 +99,7 @@ def _projected(
     if relation.window is not None:
         hint = "write GROUP BY window_start, window_end, rank its rows with ROW_NUMBER(), or join two such tables"
         raise place.refuse(WINDOW, "a window table without GROUP BY", hint=hint)
-    columns = columns_of(items_of(select, relation, place), place)
+    columns = columns_of(select_list(select, relation, place), place)
     is_same = list(columns) == [(name, text_of(column(name), place)) for name in relation.stream.schema.names]
     is_last = is_stateless and is_same and bool(where)
     relation = _filtered(building, relation, where, names if is_last else names.child("where"))
@@ -145,11 +145,11 @@ def _read_from(
 
 def _conditions(select: exp.Select, place: Place) -> list[exp.Expr]:
     where = select.args.get("where")
-    found = [] if where is None else conjuncts(where.this)
-    for node in found:
+    conditions = [] if where is None else conjuncts(where.this)
+    for node in conditions:
         if first_call(node) is not None:
             raise place.refuse(GROUPING, "an aggregate has no place in WHERE", at=node, hint="write it in HAVING")
-    return found
+    return conditions
 
 
 def _table(building: Building, node: exp.Expr, names: Names, *, is_version: bool) -> Relation:

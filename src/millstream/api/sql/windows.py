@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from millstream.api.sql.parse import WINDOW_TABLES
 from millstream.api.sql.refusal import EVENT_TIME, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, resolved
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, Windowed, resolved
 from millstream.api.sql.times import event_columns, interval_ms
 from millstream.errors import InvalidStep
 from millstream.graph.windows.window import WindowSpec

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from millstream.api.streams.processing import TwoInputFunction, co_process_operation
-from millstream.api.values.named import OnErrorLike
+from millstream.api.values.error_policy import OnErrorLike
 from millstream.graph.step import StepInput
 from millstream.model.schema import SchemaLike
 from millstream.tracebacks import public

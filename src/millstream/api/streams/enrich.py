@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.api.streams.choices import checked_choice, checked_how
 from millstream.api.streams.signatures import output_schema
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.enrich import AsyncMap, Lookup, LookupTable, TableFormat

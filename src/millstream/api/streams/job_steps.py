@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Container, Iterator, Sequence
 
 from millstream.api.streams.endpoints import sink_operation
-from millstream.api.values.named import DeadLetter, OnErrorLike
+from millstream.api.values.error_policy import DeadLetter, OnErrorLike
 from millstream.graph.model import duplicate_id, duplicate_uid
 from millstream.graph.resolve import resolve
 from millstream.graph.step import DEAD, Operation, Sink, Step, StepInput, step_uid

@@ -15,7 +15,7 @@ from millstream.api.streams.matched import PatternStream, ordered
 from millstream.api.streams.processing import process_operation
 from millstream.api.streams.rankings import deduplicate_operation, top_n_operation
 from millstream.api.streams.windowed import WindowedStream, window_options
-from millstream.api.values.named import OnErrorLike
+from millstream.api.values.error_policy import OnErrorLike
 from millstream.api.values.pattern import Pattern
 from millstream.api.values.trigger import Trigger
 from millstream.errors import InvalidStep

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from millstream.api.streams.job_steps import JobSteps
-from millstream.api.values.named import OnErrorLike
+from millstream.api.values.error_policy import OnErrorLike
 from millstream.errors import InvalidStep
 from millstream.graph.step import MAIN, Emit, Operation, StepInput
 from millstream.graph.stream_graph import StreamNode

@@ -9,7 +9,7 @@ from millstream.api.functions.broadcast import BroadcastFunction
 from millstream.api.functions.process import CoProcessFunction, ProcessFunction
 from millstream.api.functions.window import WindowFunction
 from millstream.api.streams.signatures import output_schema, side_outputs
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.step import CoProcess, Process, StepInput

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from millstream.api.streams.output import StepOutput
 from millstream.api.streams.signatures import output_schema
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.step import Filter, MapBatches, PythonMap, Select, WithColumns

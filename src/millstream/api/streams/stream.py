@@ -18,7 +18,7 @@ from millstream.api.streams.row_operations import (
     python_operation,
     selected_columns,
 )
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.api.values.pattern import Pattern
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millstream.api.sql.context import Building, Names
+from millstream.api.sql.building import Building, Names
 from millstream.api.sql.parse import read_statement
 from millstream.api.sql.query import query
 from millstream.api.sql.refusal import TABLE

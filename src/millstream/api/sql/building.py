@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
-from millstream.api.sql.scope import Relation, relation_of
+from millstream.api.sql.relation import Relation, relation_of
 from millstream.api.streams.aggregates import EMITS
 from millstream.api.streams.choices import checked_choice
 from millstream.api.streams.output import StreamJob
@@ -69,12 +69,12 @@ class Building:
             hint = f"pass the stream by name: job.sql(..., {name}=...)"
             known = nearest_first(name, names)
             raise self.place.refuse(TABLE, f"unknown table {name!r}", at=at, known=known, hint=hint)
-        found = matches[0]
-        self.used.add(f"stream {found}")
-        if found in self.streams:
-            return relation_of(self.streams[found], alias or found)
-        made = self.tables[found]
-        return relation_of(made.stream, alias or found, is_updating=made.is_updating, stateful=made.stateful)
+        table = matches[0]
+        self.used.add(f"stream {table}")
+        if table in self.streams:
+            return relation_of(self.streams[table], alias or table)
+        made = self.tables[table]
+        return relation_of(made.stream, alias or table, is_updating=made.is_updating, stateful=made.stateful)
 
     def name_table(self, name: str, relation: Relation, at: exp.Expr) -> None:
         """Take what WITH names."""
