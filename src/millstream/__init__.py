@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.api import pattern
 from millstream.api.functions.broadcast import BroadcastFunction, BroadcastState
 from millstream.api.functions.combining_state import AggregatingState, ReducingState
 from millstream.api.functions.context import Counter, FunctionContext, Gauge, Histogram
@@ -23,7 +24,7 @@ from millstream.api.running.result import EpochSummary, PartitionWatermark, RunR
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.stream import DataStream
 from millstream.api.streams.windowed import WindowedStream
-from millstream.api.values import evictor, pattern, trigger, watermark
+from millstream.api.values import evictor, trigger, watermark
 from millstream.api.values.aggregates import avg, count, count_distinct, first, last, max, min, sum
 from millstream.api.values.error_policy import dead_letter
 from millstream.api.values.trigger import Trigger, TriggerContext, TriggerResult

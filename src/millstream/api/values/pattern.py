@@ -168,6 +168,7 @@ class Pattern:
         return self._with(inner=inner)
 
 
+@public
 def begin(stage: str | Pattern) -> Pattern:
     """Begin a pattern with a stage, or with a whole pattern as a group."""
     return Pattern((_stage(stage, "strict"),))
