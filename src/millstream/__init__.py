@@ -2,10 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.api import pattern
 from millstream.api.functions.broadcast import BroadcastFunction, BroadcastState
+from millstream.api.functions.combining_state import AggregatingState, ReducingState
 from millstream.api.functions.context import Counter, FunctionContext, Gauge, Histogram
+from millstream.api.functions.nondeterministic import nondeterministic
 from millstream.api.functions.process import Context, CoProcessFunction, ProcessFunction, Row, Rows, TimeWindow
-from millstream.api.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from millstream.api.functions.state import ListState, MapState, ValueState
 from millstream.api.functions.window import (
     GlobalWindow,
     PaneInfo,
@@ -21,27 +24,12 @@ from millstream.api.running.result import EpochSummary, PartitionWatermark, RunR
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.stream import DataStream
 from millstream.api.streams.windowed import WindowedStream
-from millstream.api.values import evictor, pattern, trigger, watermark
-from millstream.api.values.named import (
-    avg,
-    count,
-    count_distinct,
-    count_window,
-    cumulative,
-    dead_letter,
-    first,
-    global_window,
-    last,
-    max,
-    min,
-    nondeterministic,
-    session,
-    sliding,
-    sum,
-    tumbling,
-)
+from millstream.api.values import evictor, trigger, watermark
+from millstream.api.values.aggregates import avg, count, count_distinct, first, last, max, min, sum
+from millstream.api.values.error_policy import dead_letter
 from millstream.api.values.trigger import Trigger, TriggerContext, TriggerResult
 from millstream.api.values.watermark import WatermarkGenerator
+from millstream.api.values.windows import count_window, cumulative, global_window, session, sliding, tumbling
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files

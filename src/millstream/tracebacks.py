@@ -79,12 +79,12 @@ def public(surface: T) -> T:
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
     """Make the functions among these names public, and those of the modules among them."""
     for name in names:
-        found = namespace.get(name)
-        if isinstance(found, ModuleType):
-            own = [each for each, value in vars(found).items() if _is_own(value, found.__name__)]
-            publish(vars(found), [each for each in own if not each.startswith("_")])
-        elif isinstance(found, FunctionType):
-            shortened = public(found)
+        member = namespace.get(name)
+        if isinstance(member, ModuleType):
+            own = [each for each, value in vars(member).items() if _is_own(value, member.__name__)]
+            publish(vars(member), [each for each in own if not each.startswith("_")])
+        elif isinstance(member, FunctionType):
+            shortened = public(member)
             # Where it can be found under its name, so that a function that mentions it is pickled by that name.
             shortened.__module__, shortened.__qualname__ = namespace["__name__"], name
             namespace[name] = shortened

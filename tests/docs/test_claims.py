@@ -9,8 +9,8 @@ import typer
 from tests.docs.pages import PAGES, ROOT, name
 
 import millstream as ms
-from millstream.api import job
 from millstream.api.running import job as running
+from millstream.api.streams import job_steps
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.checkpoint import failpoint
 from millstream.checkpoint.lease import LeaseRecord, _is_free
@@ -208,6 +208,6 @@ def test_engines_are_named_in_the_runtime_only_where_the_page_says():
 
 def test_what_a_running_job_keeps_is_said_where_it_is_asked():
     assert f"at most the last {running._KEPT_EPOCHS:,}" in ms.RunningJob.epochs.fget.__doc__
-    assert job._MAX_ID == 100
+    assert job_steps._MAX_ID == 100
     assert EpochPolicy().lease_term == mending._TERM
     assert "900" in inspect.getsource(nexmark)

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.plan import portable_jobs
 
 import millstream as ms
-from millstream.api.jobfile.item import Item, aggregates
 from millstream.api.jobfile.load import load_job
+from millstream.api.jobfile.written_step import WrittenStep, aggregates
 from millstream.connectors.collect.sink import collected
 from millstream.errors import InvalidExpression, InvalidPlan, InvalidSchema, InvalidStep
 
@@ -323,4 +323,4 @@ def test_aliases_cannot_stand_for_an_endless_file():
     ],
 )
 def test_aggregates_are_written_as_in_sql(text, aggregate):
-    assert aggregates(Item(kind="aggregate", value={"x": text}, options={})) == {"x": aggregate}
+    assert aggregates(WrittenStep(kind="aggregate", value={"x": text}, options={})) == {"x": aggregate}

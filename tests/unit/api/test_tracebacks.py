@@ -14,7 +14,8 @@ import pytest
 import millstream as ms
 import millstream.testing
 from millstream.api.streams.connected import ConnectedStreams
-from millstream.api.values.pattern import Pattern, PatternStream
+from millstream.api.streams.matched import PatternStream
+from millstream.api.values.pattern import Pattern
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.testing import JobOutput, run_job
 from millstream.tracebacks import account_of, full_tracebacks, owner_of, public

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from millstream.api.functions.process import Context, Row, Rows
 from millstream.api.functions.state import MapState, StateCell, states_of
-from millstream.errors import InvalidStep
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import StepInput
-
-if TYPE_CHECKING:
-    from millstream.api.job import Job
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -84,22 +79,3 @@ class BroadcastFunction:
     def broadcast_descriptors(self) -> list[StateDescriptor]:
         """The declared broadcast states."""
         return [state.describe() for state in states_of(self).values() if isinstance(state, BroadcastState)]
-
-
-class BroadcastStream:
-    """A stream of which every subtask gets every row; `connect` another stream to it."""
-
-    def __init__(self, job: Job, source: StepInput) -> None:
-        self._job, self._source = job, source
-
-    def _as_input(self) -> StepInput:
-        """This stream as the input of a step."""
-        return StepInput(step=self._source.step, output=self._source.output, partition="broadcast")
-
-
-def updates_input(updates: BroadcastStream, job: Job, step: str | None) -> StepInput:
-    """A broadcast stream that brings patterns, as the input of their step."""
-    if not isinstance(updates, BroadcastStream) or updates._job is not job:
-        msg = "patterns are brought by a broadcast stream of the same job"
-        raise InvalidStep(msg, code="STEP-077", step=step, found=repr(updates), hint="pass rules.broadcast()")
-    return updates._as_input()

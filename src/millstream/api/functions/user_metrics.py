@@ -76,8 +76,8 @@ UserMetrics = dict[str, StepMetrics]
 
 def gathered(parts: Iterable[Mapping[str, StepMetrics]]) -> UserMetrics:
     """Several tasks or epochs together, the later ones last."""
-    found: UserMetrics = {}
+    together: UserMetrics = {}
     for part in parts:
         for step, metrics in part.items():
-            found.setdefault(step, StepMetrics()).add(metrics)
-    return found
+            together.setdefault(step, StepMetrics()).add(metrics)
+    return together

@@ -81,11 +81,11 @@ def _from_json(text: str, name: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         keys = [key for key, _ in pairs]
         raise _doubled(next(key for key in keys if keys.count(key) > 1), name)
-    return found
+    return mapping
 
 
 def _from_yaml(text: str, name: str) -> tuple[Any, tuple[int, ...]]:
@@ -155,6 +155,6 @@ def _doubled(key: str, where: str) -> InvalidPlan:
     return InvalidPlan(msg, code="DECL-002", hint="remove one of them")
 
 
-def _unreadable(name: str, found: str) -> InvalidPlan:
+def _unreadable(name: str, reason: str) -> InvalidPlan:
     msg = f"{name} is not a YAML or JSON document of plain values"
-    return InvalidPlan(msg, code="DECL-002", found=found, hint="correct the file")
+    return InvalidPlan(msg, code="DECL-002", found=reason, hint="correct the file")

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.api.jobfile import pattern_item
+from millstream.api.jobfile import patterns
 from millstream.api.jobfile.document import parsed_document
-from millstream.api.jobfile.item import Item, mapping, refuse_unknown
+from millstream.api.jobfile.forms import mapping, refuse_unknown
+from millstream.api.jobfile.written_step import WrittenStep
 from millstream.errors import InvalidStep
 from millstream.graph.patterns.match_expression import Measures, measures_of
 from millstream.graph.patterns.match_source import check_conditions
@@ -39,8 +40,8 @@ def read_rule(text: str, rows: Schema, keys: Schema, *, step: str, on_update: On
     content = parsed_document(text, "the definition").content
     refuse_unknown(content, _KEYS, "a pattern")
     _refuse_code(content.get("pattern"), step)
-    item = Item(kind="pattern", value=content.get("pattern"), options=content)
-    spec = pattern_item.pattern(item).spec
+    written = WrittenStep(kind="pattern", value=content.get("pattern"), options=content)
+    spec = patterns.pattern(written).spec
     _check_size(spec, step)
     if on_update == "keep" and spec.within is None:
         msg = "partial matches of a pattern that is replaced run out, which needs a time"

@@ -45,7 +45,7 @@ class Sides:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class Conditions:
+class JoinConditions:
     """What is found so far."""
 
     sides: Sides
@@ -77,12 +77,12 @@ class Conditions:
     def check_bounds(self) -> None:
         """Both bounds, or none: with one of them rows would be kept for ever."""
         if (self.lower is None) != (self.upper is None):
-            found = "no upper bound" if self.upper is None else "no lower bound"
+            missing = "no upper bound" if self.upper is None else "no lower bound"
             hint = "write p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
-            raise self.place.refuse(BOUNDS, "only one bound of time", found=found, hint=hint)
+            raise self.place.refuse(BOUNDS, "only one bound of time", found=missing, hint=hint)
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            found = f"{self.lower} ms to {self.upper} ms"
-            raise self.place.refuse(BOUNDS, "no time lies within the bounds", found=found, hint="correct them")
+            bounds = f"{self.lower} ms to {self.upper} ms"
+            raise self.place.refuse(BOUNDS, "no time lies within the bounds", found=bounds, hint="correct them")
 
     def widen_keys(self) -> None:
         """Convert keys of different types to the type in which Spark compares them: rows meet by equal bits and hashes."""

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.aggregates import aggregate_of, call_of, first_call
-from millstream.api.sql.context import Building, Names
-from millstream.api.sql.items import Item, items_of
+from millstream.api.sql.building import Building, Names
 from millstream.api.sql.refusal import COLUMN, GROUPING, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, named, relation_of, resolved
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, Windowed, named, relation_of, resolved
+from millstream.api.sql.select_list import SelectedColumn, select_list
 from millstream.api.sql.times import WINDOW_TIME, window_ends
 from millstream.api.sql.windows import group_window, is_group_window
 from millstream.api.sql.writing import column, text_of
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.step import Filter, KeyedAggregate, Operation, Select, Window, WithColumns
 from millstream.graph.windows.window import WindowSpec
-
-if TYPE_CHECKING:
-    from millstream.api.streams.stream import DataStream
 
 _ALL_ROWS = "all_rows"
 _LONGEST = 60
@@ -58,7 +55,7 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     relation, parts = _parts(select, relation, place)
     if any(isinstance(node, exp.Star) or isinstance(node.this, exp.Star) for node in select.expressions):
         raise place.refuse(GROUPING, "* has no place beside GROUP BY", hint="name the grouped columns and aggregates")
-    items = items_of(select, relation, place)
+    items = select_list(select, relation, place)
     having = select.args.get("having")
     wanted = None if having is None else _condition(having, items, relation, place)
     relation, keys = _of_windows(relation, _keys(parts, items, relation, place))
@@ -77,16 +74,16 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
     return relation_of(stream, "", stateful=made.stateful, is_updating=made.is_updating)
 
 
-def _condition(having: exp.Having, items: list[Item], relation: Relation, place: Place) -> exp.Expr:
+def _condition(having: exp.Having, items: list[SelectedColumn], relation: Relation, place: Place) -> exp.Expr:
     """The condition of HAVING, in which names of the SELECT list stand for their expressions, as in Spark."""
 
     def spelled(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column) or len(node.parts) > 1:
             return node
-        found = next((item.node for item in items if item.name.lower() == node.name.lower()), None)
-        if found is None or not named(node.name, None, relation):
-            return node if found is None else exp.Placeholder(this=found.copy())
-        if found != resolved(node, relation, place):
+        selected = next((item.node for item in items if item.name.lower() == node.name.lower()), None)
+        if selected is None or not named(node.name, None, relation):
+            return node if selected is None else exp.Placeholder(this=selected.copy())
+        if selected != resolved(node, relation, place):
             hint = "give the column of the SELECT list another name"
             raise place.refuse(COLUMN, f"{node.name!r} in HAVING means two columns", at=node, hint=hint)
         return node
@@ -121,7 +118,7 @@ def _parts(select: exp.Select, relation: Relation, place: Place) -> tuple[Relati
     return relation, parts
 
 
-def _keys(parts: list[exp.Expr], items: list[Item], relation: Relation, place: Place) -> list[Key]:
+def _keys(parts: list[exp.Expr], items: list[SelectedColumn], relation: Relation, place: Place) -> list[Key]:
     """The keys beside the window, each once."""
     nodes = [_grouped_node(part, items, relation, place) for part in parts]
     window = relation.window
@@ -139,7 +136,7 @@ def _keys(parts: list[exp.Expr], items: list[Item], relation: Relation, place: P
     return keys
 
 
-def _grouped_node(part: exp.Expr, items: list[Item], relation: Relation, place: Place) -> exp.Expr:
+def _grouped_node(part: exp.Expr, items: list[SelectedColumn], relation: Relation, place: Place) -> exp.Expr:
     """A part of GROUP BY: an expression, the number of a column in the SELECT list, or its name there."""
     node = None
     if isinstance(part, exp.Literal) and not part.args.get("is_string"):
@@ -156,7 +153,7 @@ def _grouped_node(part: exp.Expr, items: list[Item], relation: Relation, place: 
     return node
 
 
-def _key_name(node: exp.Expr, items: list[Item], keys: list[Key], relation: Relation) -> str:
+def _key_name(node: exp.Expr, items: list[SelectedColumn], keys: list[Key], relation: Relation) -> str:
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         return node.name
     taken = {*relation.stream.schema.names, *(key.name for key in keys), *WINDOW_COLUMNS}
@@ -175,7 +172,7 @@ def _of_windows(relation: Relation, keys: list[Key]) -> tuple[Relation, list[Key
     So the group is complete once the watermark has passed it. It is a window as long as that instant, whose end is the
     end of the windows below, and it says its result once.
     """
-    ends = window_ends(relation.stream._job, relation.stream._as_input())
+    ends = window_ends(relation.stream._job._steps, relation.stream._as_input())
     if relation.window is not None or not any(key.name in ends and not key.is_computed for key in keys):
         return relation, keys
     taken = {*relation.stream.schema.names, *(key.name for key in keys), *WINDOW_COLUMNS}
@@ -211,7 +208,7 @@ class _Rewriter:
         self.aggregates: dict[str, Aggregate] = {}
         self._taken = {*(key.name for key in keys), *WINDOW_COLUMNS, _ALL_ROWS}
 
-    def name_all(self, items: list[Item]) -> None:
+    def name_all(self, items: list[SelectedColumn]) -> None:
         """Aggregates that are a column of the result bear its name in the state, as in a step written by hand."""
         for item in items:
             if call_of(item.node) is not None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from millstream.api.sql.conditions import Conditions, Sides
-from millstream.api.sql.context import Building, Names
+from millstream.api.sql.building import Building, Names
+from millstream.api.sql.conditions import JoinConditions, Sides
 from millstream.api.sql.group import free_name
 from millstream.api.sql.refusal import JOIN, TABLE, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible, resolved
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, Visible, resolved
 from millstream.api.sql.temporal import temporal_operation, version_of
 from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
+from millstream.api.streams.job_steps import JobSteps
+from millstream.api.streams.keyed import KeyedStream
 from millstream.graph.operations.join import How, Join, JoinOperation, WindowJoin, right_names
 from millstream.graph.step import Filter, StepInput, WithColumns
 from millstream.model.schema import Field, Schema
-
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.keyed import KeyedStream
 
 _HOWS: dict[str, How] = {
     "": "inner", "INNER": "inner", "CROSS": "inner",
@@ -53,8 +50,8 @@ def joined(
 
 def _conditions(
     join: exp.Join, where: list[exp.Expr], sides: tuple[Relation, Relation], relation: Relation, place: Place
-) -> Conditions:
-    conditions = Conditions(sides=_sides(sides, relation), place=place)
+) -> JoinConditions:
+    conditions = JoinConditions(sides=_sides(sides, relation), place=place)
     given = conjuncts(join.args.get("on")) + where
     pairs = [_is_same_window(node, sides) for node in given]
     _check_window(sides, given, pairs, place)
@@ -127,9 +124,9 @@ def _sides(sides: tuple[Relation, Relation], relation: Relation) -> Sides:
     origin = _origins(sides, relation)
     names = list(origin)
 
-    def known(found: Callable[[Job, StepInput], frozenset[str]]) -> frozenset[str]:
-        mine = found(left.stream._job, left.stream._as_input()) & set(left.stream.schema.names)
-        theirs = found(right.stream._job, right.stream._as_input())
+    def known(columns_of: Callable[[JobSteps, StepInput], frozenset[str]]) -> frozenset[str]:
+        mine = columns_of(left.stream._job._steps, left.stream._as_input()) & set(left.stream.schema.names)
+        theirs = columns_of(right.stream._job._steps, right.stream._as_input())
         return mine | {name for name in names if origin[name] in theirs}
 
     fields = [*left.stream.schema, *(Field(name, right.stream.schema[origin[name]].type) for name in names)]
@@ -186,7 +183,7 @@ def _using_pair(
 
 
 def _operation(
-    conditions: Conditions, how: How, prefix: str | None, sides: tuple[Relation, Relation], building: Building
+    conditions: JoinConditions, how: How, prefix: str | None, sides: tuple[Relation, Relation], building: Building
 ) -> JoinOperation:
     place = building.place
     where = text_of(all_of(conditions.rest), place) if conditions.rest else None
@@ -204,7 +201,7 @@ def _operation(
 
 
 def _filtered(
-    building: Building, conditions: Conditions, sides: tuple[Relation, Relation], relation: Relation, names: Names
+    building: Building, conditions: JoinConditions, sides: tuple[Relation, Relation], relation: Relation, names: Names
 ) -> tuple[Relation, Relation]:
     """Conditions on one side alone come before the join, so that it keeps fewer rows, unless they may fail."""
     origins, made = _origins(sides, relation), []
@@ -224,7 +221,7 @@ def _filtered(
 
 
 def _keyed(
-    building: Building, conditions: Conditions, sides: tuple[Relation, Relation], relation: Relation, names: Names
+    building: Building, conditions: JoinConditions, sides: tuple[Relation, Relation], relation: Relation, names: Names
 ) -> tuple[KeyedStream, KeyedStream]:
     """Both streams by the keys that must be equal; computed ones become columns before."""
     origins = _origins(sides, relation)

@@ -63,8 +63,8 @@ def read_statement(text: str, step: str | None) -> tuple[exp.Expr, Place]:
         _check_tokens(tokens, place)
         trees = [tree for tree in _Statements(dialect=Spark()).parse(tokens, text) if tree is not None]
     except SqlglotError as problem:
-        found = reading.headline(problem)
-        raise place.refuse(NOT_A_QUERY, "cannot be read as SQL", found=found, hint="correct the text") from None
+        headline = reading.headline(problem)
+        raise place.refuse(NOT_A_QUERY, "cannot be read as SQL", found=headline, hint="correct the text") from None
     except RecursionError:
         raise place.refuse(NOT_A_QUERY, "is nested too deeply", hint="split it into several steps") from None
     tree = _only(trees, place)
@@ -128,6 +128,6 @@ def _only(trees: list[Any], place: Place) -> exp.Expr:
     return tree
 
 
-def _no_query(found: str, place: Place) -> InvalidStep:
+def _no_query(beginning: str, place: Place) -> InvalidStep:
     hint = "write SELECT ... FROM stream; sources and sinks are steps of their own"
-    return place.refuse(NOT_A_QUERY, "is not a SELECT", found=found, hint=hint)
+    return place.refuse(NOT_A_QUERY, "is not a SELECT", found=beginning, hint=hint)

@@ -6,12 +6,12 @@ import dataclasses
 
 from sqlglot import exp
 
-from millstream.api.sql.context import Building, Names
+from millstream.api.sql.building import Building, Names
 from millstream.api.sql.group import free_name
-from millstream.api.sql.items import Item, columns_of, items_of
 from millstream.api.sql.refusal import RANK, Place
-from millstream.api.sql.scope import Relation, relation_of, resolved
-from millstream.api.sql.shapes import Ranking
+from millstream.api.sql.relation import Relation, relation_of, resolved
+from millstream.api.sql.select_list import SelectedColumn, columns_of, select_list
+from millstream.api.sql.shapes import RankingShape
 from millstream.api.sql.times import WINDOW_TIME, event_columns
 from millstream.api.sql.window_rank import beside_window, window_ranking, with_window_columns
 from millstream.api.sql.writing import column, text_of
@@ -48,7 +48,7 @@ class _Order:
 
 
 def ranked(
-    building: Building, shape: Ranking, relation: Relation, conditions: list[exp.Expr], names: Names
+    building: Building, shape: RankingShape, relation: Relation, conditions: list[exp.Expr], names: Names
 ) -> tuple[Relation, list[exp.Expr]]:
     """The ranked rows under the names of the inner SELECT, and the conditions beside the bound of the rank."""
     place = building.place
@@ -68,7 +68,7 @@ def ranked(
     operation = _operation(building, ranking, relation, order)
     made = building.step(operation, (stream.key_by(*order.keys)._as_input(),), names, state=True)
     number = exp.Literal.number("1L") if isinstance(operation, Deduplicate) else column(own)
-    columns = columns_of([Item(name=i.name, node=number if i.name == rank else i.node) for i in items], place)
+    columns = columns_of([SelectedColumn(name=i.name, node=number if i.name == rank else i.node) for i in items], place)
     stream = made
     if list(columns) != [(name, text_of(column(name), place)) for name in made.schema.names]:
         stream = building.step(Select(columns=columns), (made._as_input(),), names.child("ranked"), state=False)
@@ -82,7 +82,7 @@ def _operation(building: Building, ranking: TopN, relation: Relation, order: _Or
     emit = building.rank_emit()
     if ranking.n > 1 or ranking.ties:
         return dataclasses.replace(ranking, emit=emit)
-    times = event_columns(relation.stream._job, relation.stream._as_input())
+    times = event_columns(relation.stream._job._steps, relation.stream._as_input())
     return order.first_row(times, emit)
 
 
@@ -91,7 +91,7 @@ def _is_updating(operation: TopN | Deduplicate | WindowRank) -> bool:
     return operation.lateness > 0 if isinstance(operation, WindowRank) else operation.emit != "end"
 
 
-def _checked(shape: Ranking, place: Place) -> str:
+def _checked(shape: RankingShape, place: Place) -> str:
     """The function that ranks; anything else in the inner SELECT has a step of its own."""
     call = shape.over.this
     function = str(call.this).upper() if isinstance(call, exp.Anonymous) and not call.expressions else ""
@@ -101,12 +101,12 @@ def _checked(shape: Ranking, place: Place) -> str:
     others = [clause for clause in ("group", "having", "distinct") if shape.inner.args.get(clause)]
     windows = [node for node in shape.inner.find_all(exp.Window) if node.parent_select is shape.inner]
     if others or len(windows) > 1 or shape.rank is None or shape.over.args.get("order") is None:
-        found = ", ".join(others) or "more than one OVER" if others or len(windows) > 1 else "no name, or no ORDER BY"
-        raise place.refuse(RANK, "is not a ranking", at=shape.over, found=found, known=_SHAPE)
+        reason = ", ".join(others) or "more than one OVER" if others or len(windows) > 1 else "no name, or no ORDER BY"
+        raise place.refuse(RANK, "is not a ranking", at=shape.over, found=reason, known=_SHAPE)
     return function
 
 
-def _items(shape: Ranking, relation: Relation, place: Place) -> list[Item]:
+def _items(shape: RankingShape, relation: Relation, place: Place) -> list[SelectedColumn]:
     """The SELECT list of the inner statement, with the rank where it stands."""
     inner = shape.inner.copy()
     placed = [
@@ -122,16 +122,19 @@ def _items(shape: Ranking, relation: Relation, place: Place) -> list[Item]:
         is_time = relation.window is not None and node == column("window_time")
         return time.copy() if is_time else node
 
-    return [Item(name=item.name, node=item.node.transform(computed)) for item in items_of(inner, relation, place)]
+    return [
+        SelectedColumn(name=item.name, node=item.node.transform(computed))
+        for item in select_list(inner, relation, place)
+    ]
 
 
-def _bound(shape: Ranking, conditions: list[exp.Expr], place: Place) -> tuple[int, list[exp.Expr]]:
+def _bound(shape: RankingShape, conditions: list[exp.Expr], place: Place) -> tuple[int, list[exp.Expr]]:
     """How many ranks stay: from `rn <= 3`, `rn < 4`, `rn = 1` or the same turned round."""
     bounds = [(node, most) for node in conditions if (most := _most(node, str(shape.rank))) is not None]
     if len(bounds) != 1:
         problem = f"a ranking needs one condition such as {shape.rank} <= 3"
-        found = f"{len(bounds)} of them"
-        raise place.refuse(RANK, problem, at=shape.over, found=found, known=_SHAPE)
+        count = f"{len(bounds)} of them"
+        raise place.refuse(RANK, problem, at=shape.over, found=count, known=_SHAPE)
     return bounds[0][1], [node for node in conditions if node is not bounds[0][0]]
 
 
@@ -147,17 +150,17 @@ def _most(node: exp.Expr, rank: str) -> int | None:
     return number if is_bound and number >= 1 else None
 
 
-def _order(shape: Ranking, relation: Relation, place: Place) -> _Order:
+def _order(shape: RankingShape, relation: Relation, place: Place) -> _Order:
     computed: list[tuple[str, str]] = []
     taken = {*relation.stream.schema.names, str(shape.rank)}
 
     def name_of(node: exp.Expr, kind: str) -> str:
-        found = resolved(node, relation, place)
-        if isinstance(found, exp.Column) and len(found.parts) == 1:
-            return found.name
+        expression = resolved(node, relation, place)
+        if isinstance(expression, exp.Column) and len(expression.parts) == 1:
+            return expression.name
         name = free_name(kind, taken)
         taken.add(name)
-        computed.append((name, text_of(found, place)))
+        computed.append((name, text_of(expression, place)))
         return name
 
     keys = [name_of(node, "key") for node in shape.over.args.get("partition_by") or ()]

@@ -10,7 +10,7 @@ from millstream.api.sql.parse import WINDOW_TABLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class RankingShape:
     """`SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS rn FROM …) WHERE rn <= N`."""
 
     inner: exp.Select
@@ -20,7 +20,7 @@ class Ranking:
     table: str
 
 
-def ranking_of(select: exp.Select) -> Ranking | None:
+def ranking_of(select: exp.Select) -> RankingShape | None:
     """The ranking that a SELECT reads, if it reads one."""
     source = select.args.get("from_")
     subquery = None if source is None else source.this
@@ -29,7 +29,7 @@ def ranking_of(select: exp.Select) -> Ranking | None:
     for node in subquery.this.expressions:
         inner = node.this if isinstance(node, exp.Alias) else node
         if isinstance(inner, exp.Window):
-            return Ranking(inner=subquery.this, over=inner, rank=node.alias or None, table=subquery.alias)
+            return RankingShape(inner=subquery.this, over=inner, rank=node.alias or None, table=subquery.alias)
     return None
 
 

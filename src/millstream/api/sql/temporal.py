@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from millstream.api.sql.conditions import Conditions
+from millstream.api.sql.conditions import JoinConditions
 from millstream.api.sql.refusal import EVENT_TIME, JOIN, Place
-from millstream.api.sql.scope import Relation, resolved
+from millstream.api.sql.relation import Relation, resolved
 from millstream.graph.operations.join import How, TemporalJoin
 
 _FORM = "JOIN versions FOR SYSTEM_TIME AS OF l.ts AS r ON l.key = r.key"
@@ -25,7 +25,7 @@ def version_of(join: exp.Join, place: Place) -> exp.Expr | None:
 
 
 def temporal_operation(
-    instant: exp.Expr, conditions: Conditions, how: How, prefix: str | None, relation: Relation
+    instant: exp.Expr, conditions: JoinConditions, how: How, prefix: str | None, relation: Relation
 ) -> TemporalJoin:
     """The step of a join with versions; it takes equal keys only."""
     place = conditions.place

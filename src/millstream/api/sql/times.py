@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import DURATION, Place
+from millstream.api.streams.job_steps import JobSteps
 from millstream.graph.operations.enrich import Lookup
 from millstream.graph.operations.join import TemporalJoin, WindowJoin
 from millstream.graph.operations.rank import Deduplicate, WindowRank
@@ -25,9 +25,6 @@ from millstream.graph.step import (
     WithColumns,
 )
 from millstream.graph.stream_graph import StreamNode
-
-if TYPE_CHECKING:
-    from millstream.api.job import Job
 
 WINDOW_TIME = "timestamp_millis(unix_millis(window_end) - 1)"
 """The last instant of a window, which is the event time of its result."""
@@ -66,23 +63,23 @@ def _unreadable(node: exp.Expr, place: Place) -> Exception:
     return place.refuse(DURATION, "not an interval", at=node, found=node.sql("spark"), known=known, hint=hint)
 
 
-def event_columns(job: Job, edge: StepInput) -> frozenset[str]:
+def event_columns(steps: JobSteps, edge: StepInput) -> frozenset[str]:
     """The columns that hold the event time of an output; behind a window also the text that computes it."""
     return _traced(
-        job, edge, lambda node: {node.operation.column} if isinstance(node.operation, EventTime) else {WINDOW_TIME}
+        steps, edge, lambda node: {node.operation.column} if isinstance(node.operation, EventTime) else {WINDOW_TIME}
     )
 
 
-def window_ends(job: Job, edge: StepInput) -> frozenset[str]:
+def window_ends(steps: JobSteps, edge: StepInput) -> frozenset[str]:
     """The columns that hold the end of the window whose result a row is: its event time is a millisecond before."""
-    return _traced(job, edge, lambda node: set() if isinstance(node.operation, EventTime) else {"window_end"})
+    return _traced(steps, edge, lambda node: set() if isinstance(node.operation, EventTime) else {"window_end"})
 
 
-def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) -> frozenset[str]:
+def _traced(steps: JobSteps, edge: StepInput, begin: Callable[[StreamNode], set[str]]) -> frozenset[str]:
     """Columns that are known where event time is made, followed through the steps that leave it and them as they are."""
-    node = job._node(edge.step)
+    node = steps.node(edge.step)
     if edge.output == LATE:
-        return _traced(job, node.inputs[0], begin)
+        return _traced(steps, node.inputs[0], begin)
     if edge.output != MAIN:
         return frozenset()
     match node.operation:
@@ -91,13 +88,13 @@ def _traced(job: Job, edge: StepInput, begin: Callable[[StreamNode], set[str]]) 
         case Window() if node.operation.aggregates:
             return frozenset(begin(node))
         case Select() | WithColumns():
-            return _renamed(node, _traced(job, node.inputs[0], begin))
+            return _renamed(node, _traced(steps, node.inputs[0], begin))
         case Filter() | Union() | Lookup():
-            return frozenset.intersection(*(_traced(job, each, begin) for each in node.inputs))
+            return frozenset.intersection(*(_traced(steps, each, begin) for each in node.inputs))
         case PythonMap(shape="filter_rows") | TemporalJoin():
-            return _traced(job, node.inputs[0], begin)
+            return _traced(steps, node.inputs[0], begin)
         case Deduplicate() if node.operation.is_first_come:
-            return _traced(job, node.inputs[0], begin)
+            return _traced(steps, node.inputs[0], begin)
     return frozenset()
 
 

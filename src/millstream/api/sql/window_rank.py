@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from millstream.api.sql.context import Building
+from millstream.api.sql.building import Building
 from millstream.api.sql.refusal import WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Visible
-from millstream.api.sql.shapes import Ranking
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, Visible
+from millstream.api.sql.shapes import RankingShape
 from millstream.api.sql.times import event_columns
 from millstream.graph.operations.rank import TopN, WindowRank, order_of
 
@@ -24,7 +24,7 @@ def with_window_columns(relation: Relation) -> Relation:
     return dataclasses.replace(relation, columns=(*relation.columns, *added))
 
 
-def beside_window(keys: list[str], shape: Ranking, place: Place) -> list[str]:
+def beside_window(keys: list[str], shape: RankingShape, place: Place) -> list[str]:
     """What rows are partitioned by beside their window."""
     if not {"window_start", "window_end"} <= set(keys):
         others = [key for key in keys if key not in WINDOW_COLUMNS]
@@ -54,6 +54,6 @@ def window_ranking(building: Building, ranking: TopN, relation: Relation) -> Win
 
 def _is_last_in_time(ranking: TopN, relation: Relation) -> bool:
     """The last row in event time: of rows of one instant, the last to come."""
-    times = event_columns(relation.stream._job, relation.stream._as_input())
+    times = event_columns(relation.stream._job._steps, relation.stream._as_input())
     order = order_of(ranking.by)
     return ranking.n == 1 and not ranking.ties and len(order) == 1 and order[0][0] in times and order[0][1]

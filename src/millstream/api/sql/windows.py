@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from millstream.api.sql.parse import WINDOW_TABLES
 from millstream.api.sql.refusal import EVENT_TIME, WINDOW, Place
-from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, Windowed, resolved
+from millstream.api.sql.relation import WINDOW_COLUMNS, Relation, Windowed, resolved
 from millstream.api.sql.times import event_columns, interval_ms
 from millstream.errors import InvalidStep
 from millstream.graph.windows.window import WindowSpec
@@ -140,7 +140,7 @@ def _check_time(node: exp.Expr, relation: Relation, place: Place) -> None:
     """The column of a window must be the event time of its stream: rows are put into windows by that."""
     stream = relation.stream
     name = resolved(node, relation, place).name if isinstance(node, exp.Column) else node.sql("spark")
-    known = event_columns(stream._job, stream._as_input()) & frozenset(stream.schema.names)
+    known = event_columns(stream._job._steps, stream._as_input()) & frozenset(stream.schema.names)
     if not isinstance(node, exp.Column) or name not in known:
         hint = f"call .event_time({name!r}) on the stream before" if isinstance(node, exp.Column) else "name a column"
         raise place.refuse(

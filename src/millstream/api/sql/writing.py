@@ -26,7 +26,7 @@ _FOREIGN: tuple[tuple[tuple[type[exp.Expr], ...], str, str], ...] = (
 _NAMED_LITERALS = {"DATE": "DATE", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPNTZ": "TIMESTAMP_NTZ"}
 
 
-class _Writer(_BASE):  # type: ignore[misc]
+class _ExpressionWriter(_BASE):  # type: ignore[misc]
     """Spark's text, with escapes and literals as our reading takes them."""
 
     def literal_sql(self, expression: exp.Literal) -> str:
@@ -63,7 +63,7 @@ def text_of(node: exp.Expr, place: Place) -> str:
             if isinstance(inner, kinds):
                 raise place.refuse(CLAUSE, f"{words} is not offered here", at=inner, hint=hint)
     plain = node.transform(_without_raw)
-    text = str(_Writer(dialect=Spark(), comments=False, normalize_functions=False).generate(plain))
+    text = str(_ExpressionWriter(dialect=Spark(), comments=False, normalize_functions=False).generate(plain))
     if reading.read(Site(text=text, step=place.step)) != plain:
         problem = f"{shortened(text)!r} cannot be taken out of the statement unchanged"
         raise place.refuse(WRITING, problem, at=node, hint="compute it in with_columns(...) before")

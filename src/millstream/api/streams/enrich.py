@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from millstream.api.streams.join import checked_choice, checked_how
+from millstream.api.streams.choices import checked_choice, checked_how
 from millstream.api.streams.signatures import output_schema
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.enrich import AsyncMap, Lookup, LookupTable, TableFormat
@@ -83,6 +83,7 @@ def _file(path: Path, given: str | None, schema: SchemaLike | None, step: str) -
 
 
 def _parquet_schema(files: list[Path], step: str) -> pa.Schema:
+    # Few jobs look tables up in parquet files, whose library is slow to load.
     from pyarrow import parquet
 
     first = next((file for file in files if file.suffix == ".parquet" and file.is_file()), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.api.streams.choices import checked_how
 from millstream.errors import InvalidStep
 from millstream.graph.operations.join import HOWS, How, Join
 from millstream.model.time import DurationLike, positive_ms, signed_ms
@@ -29,22 +30,6 @@ def join_operation(
         prefix=prefix,
         keep=None if keep is None else positive_ms(keep, what="keep"),
     )
-
-
-def checked_how(how: Any, known: tuple[Any, ...]) -> Any:
-    """The kind of a join."""
-    if how not in known:
-        msg = "unknown kind of join"
-        raise InvalidStep(msg, code="STEP-082", found=repr(how), known=known, hint="correct how=")
-    return how
-
-
-def checked_choice(found: Any, known: tuple[Any, ...], what: str) -> Any:
-    """One of a few words."""
-    if found not in known:
-        msg = f"unknown {what}"
-        raise InvalidStep(msg, code="STEP-070", found=repr(found), known=known, hint=f"correct {what}=")
-    return found
 
 
 def bounds(within: Any) -> tuple[int, int]:

@@ -5,36 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from millstream.api.functions.broadcast import BroadcastStream, updates_input
 from millstream.api.functions.process import ProcessFunction
+from millstream.api.streams.aggregates import running_aggregate
+from millstream.api.streams.broadcast import BroadcastStream, updates_input
+from millstream.api.streams.choices import checked_how
 from millstream.api.streams.connected import ConnectedStreams
-from millstream.api.streams.join import checked_choice, checked_how, join_operation
-from millstream.api.streams.signatures import output_schema, side_outputs
-from millstream.api.streams.windowed import WindowedStream, checked, window_options
-from millstream.api.values.named import OnErrorLike, policy
-from millstream.api.values.pattern import Pattern, PatternStream, ordered
+from millstream.api.streams.join import join_operation
+from millstream.api.streams.matched import PatternStream, ordered
+from millstream.api.streams.processing import process_operation
+from millstream.api.streams.rankings import deduplicate_operation, top_n_operation
+from millstream.api.streams.windowed import WindowedStream, window_options
+from millstream.api.values.error_policy import OnErrorLike
+from millstream.api.values.pattern import Pattern
 from millstream.api.values.trigger import Trigger
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.operations.join import How, TemporalJoin
-from millstream.graph.operations.rank import RANK_EMITS, Deduplicate, RankEmit, TopN
+from millstream.graph.operations.rank import RankEmit
 from millstream.graph.patterns.rules import OnUpdate, Patterns
-from millstream.graph.step import Emit, KeyedAggregate, Operation, PartitionKind, Process, Reduce, StepInput
-from millstream.graph.stream_graph import StreamNode
+from millstream.graph.step import Emit, Operation, PartitionKind, Reduce, StepInput
 from millstream.graph.windows.checks import Accumulation
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.schema import SchemaLike
-from millstream.model.time import DurationLike, duration_ms, positive_ms
+from millstream.model.time import DurationLike, duration_ms
 from millstream.tracebacks import public
 
 if TYPE_CHECKING:
-    from millstream.api.job import Job
+    # The kinds of streams lead to each other: each is built by the one above it, and says which one it leads back to.
     from millstream.api.streams.stream import DataStream
-
-_EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 
 
 @public
@@ -45,8 +46,8 @@ class KeyedStream:
     the step is renamed.
     """
 
-    def __init__(self, job: Job, node: StreamNode, output: str, keys: tuple[str, ...]) -> None:
-        self._job, self._node, self._output, self._keys = job, node, output, keys
+    def __init__(self, rows: DataStream, keys: tuple[str, ...]) -> None:
+        self._rows, self._keys = rows, keys
 
     def aggregate(
         self, *, id: str | None = None, emit: Emit = "epoch", uid: str | None = None, **aggregates: Aggregate
@@ -60,10 +61,7 @@ class KeyedStream:
             uid: names the state, if the step was called otherwise when it was written.
             aggregates: `total=ms.sum("amount")`.
         """
-        if emit not in _EMITS:
-            msg = "unknown emit mode"
-            raise InvalidStep(msg, code="STEP-070", step=id, found=repr(emit), known=_EMITS, hint="correct emit=")
-        return self._then(KeyedAggregate(aggregates=checked(aggregates, id), emit=emit), id, uid)
+        return self._then(running_aggregate(aggregates, emit, id), id, uid)
 
     def reduce(
         self,
@@ -86,24 +84,8 @@ class KeyedStream:
         uid: str | None = None,
     ) -> DataStream:
         """Run a process function with state and timers; `outputs` declares side outputs by name and schema."""
-        label = id or f"{self._node.id}.process"
-        target = function() if isinstance(function, type) else function
-        reference = function_ref(target, step=label)
-        if not isinstance(reference.target, ProcessFunction):
-            msg = "process takes a ProcessFunction"
-            raise InvalidStep(
-                msg, code="STEP-071", step=label, found=reference.name, hint="subclass ms.ProcessFunction"
-            )
-        operation = Process(
-            function=reference,
-            schema=output_schema(type(reference.target).process, schema, step=label, many=True),
-            states=tuple(reference.target.state_descriptors()),
-            outputs=side_outputs(outputs or {}, label),
-            on_error=policy(on_error, label),
-        )
-        node = self._add(operation, id, uid)
-        self._job._add_dead_letter(node, on_error)
-        return self._job._stream(node)
+        operation = process_operation(function, schema, outputs, on_error, id or self._label("process"))
+        return self._then(operation, id, uid, on_error=on_error)
 
     def window(
         self,
@@ -202,13 +184,7 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        operation = Deduplicate(
-            keep=checked_choice(keep, ("first", "last"), "keep"),
-            by=by,
-            ttl=None if ttl is None else positive_ms(ttl, what="ttl"),
-            emit=checked_choice(emit, RANK_EMITS, "emit"),
-        )
-        return self._then(operation, id, uid)
+        return self._then(deduplicate_operation(keep, by, ttl, emit), id, uid)
 
     def top_n(
         self,
@@ -234,37 +210,41 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        operation = TopN(n=n, by=by, rank=rank, ties=ties, emit=checked_choice(emit, RANK_EMITS, "emit"))
-        return self._then(operation, id, uid)
+        return self._then(top_n_operation(n, by, rank, emit, ties=ties), id, uid)
 
     def _pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a step over this stream and another keyed one."""
-        if not isinstance(other, KeyedStream) or other._job is not self._job:
+        if not self._is_mate(other):
             msg = f"a {operation.kind} takes a keyed stream of the same job"
             raise InvalidStep(
                 msg, code="STEP-077", step=given_id, found=repr(other), hint="call key_by on the other stream too"
             )
-        inputs = (self._as_input(), other._as_input())
-        return self._job._stream(self._job._add(operation, inputs, given_id=given_id, uid=uid))
+        return self._rows._behind(operation, (self._as_input(), other._as_input()), given_id, uid)
 
     def connect(self, other: KeyedStream | BroadcastStream) -> ConnectedStreams:
         """Bring two streams together: rows with equal keys meet the same state and timers.
 
         The other stream is keyed too, or all of it reaches every subtask: `connect(rules.broadcast())`.
         """
-        if isinstance(other, BroadcastStream) and other._job is self._job:
-            return ConnectedStreams(self._job, self._as_input(), other._as_input())
-        if not isinstance(other, KeyedStream) or other._job is not self._job:
+        is_broadcast = isinstance(other, BroadcastStream) and other._job is self._rows._job
+        if not is_broadcast and not self._is_mate(other):
             msg = "connect takes a keyed stream of the same job"
             raise InvalidStep(
-                msg, code="STEP-077", step=self._node.id, found=repr(other), hint="call key_by on the other stream too"
+                msg,
+                code="STEP-077",
+                step=self._rows.step,
+                found=repr(other),
+                hint="call key_by on the other stream too",
             )
-        return ConnectedStreams(self._job, self._as_input(), other._as_input())
+        return ConnectedStreams(self._rows, self._as_input(), other._as_input())
+
+    def _is_mate(self, other: object) -> bool:
+        return isinstance(other, KeyedStream) and other._rows._job is self._rows._job
 
     def _as_input(self) -> StepInput:
         """This stream as the input of a step."""
         partition: PartitionKind = "hash" if self._keys else "single"
-        return StepInput(step=self._node.id, output=self._output, partition=partition, keys=self._keys)
+        return StepInput(step=self._rows._node.id, output=self._rows._output, partition=partition, keys=self._keys)
 
     def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
         """Look for a pattern in the rows of each key, in the order of event time, or as they come without event time.
@@ -301,17 +281,16 @@ class KeyedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        inputs = (self._as_input(), updates_input(updates, self._job, id))
+        inputs = (self._as_input(), updates_input(updates, self._rows._job, id))
         operation = Patterns(on_update=on_update, order_by=ordered(order_by))
-        return self._job._stream(self._job._add(operation, inputs, given_id=id, uid=uid))
+        return self._rows._behind(operation, inputs, id, uid)
 
-    def _then(self, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
-        """Add a keyed step."""
-        return self._job._stream(self._add(operation, given_id, uid))
-
-    def _add(self, operation: Operation, given_id: str | None, uid: str | None) -> StreamNode:
-        return self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid)
+    def _then(
+        self, operation: Operation, given_id: str | None, uid: str | None, *, on_error: OnErrorLike = "fail"
+    ) -> DataStream:
+        """The stream behind a step over these rows; used by windows and patterns too."""
+        return self._rows._behind(operation, (self._as_input(),), given_id, uid, on_error=on_error)
 
     def _label(self, kind: str) -> str:
         """How a step without an id is called in messages."""
-        return f"{self._node.id}.{kind}"
+        return f"{self._rows.step}.{kind}"

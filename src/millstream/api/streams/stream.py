@@ -3,63 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from millstream.api.functions.broadcast import BroadcastStream
+from millstream.api.streams.broadcast import BroadcastStream
+from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.enrich import TableLike, async_operation, lookup_operation
-from millstream.api.streams.signatures import output_schema
-from millstream.api.values.named import OnErrorLike, policy
+from millstream.api.streams.keyed import KeyedStream
+from millstream.api.streams.matched import PatternStream
+from millstream.api.streams.output import StepOutput, union_inputs
+from millstream.api.streams.row_operations import (
+    added_columns,
+    batch_operation,
+    filter_operation,
+    python_operation,
+    selected_columns,
+)
+from millstream.api.values.error_policy import OnErrorLike, policy
+from millstream.api.values.pattern import Pattern
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
-from millstream.graph.function import function_ref
+from millstream.graph.patterns.rules import OnUpdate
 from millstream.graph.resolve import check_keys
-from millstream.graph.step import (
-    DEAD,
-    LATE,
-    MAIN,
-    Emit,
-    Filter,
-    MapBatches,
-    Operation,
-    PythonMap,
-    Select,
-    StepInput,
-    Union,
-    WithColumns,
-)
-from millstream.graph.stream_graph import StreamNode
+from millstream.graph.step import DEAD, LATE, Emit, Operation, StepInput, Union
 from millstream.model.connector import ConnectorSpec
-from millstream.model.schema import Schema, SchemaLike, schema_of
+from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike
 from millstream.tracebacks import public
 
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.connected import ConnectedStreams
-    from millstream.api.streams.keyed import KeyedStream
-    from millstream.api.values.pattern import Pattern, PatternStream
-    from millstream.graph.patterns.rules import OnUpdate
-
 
 @public
-class DataStream:
+class DataStream(StepOutput):
     """Rows with a schema, on their way from one step to the next."""
-
-    def __init__(self, job: Job, node: StreamNode, output: str = MAIN, *, is_rebalanced: bool = False) -> None:
-        self._job = job
-        self._node = node
-        self._output = output
-        self._is_rebalanced = is_rebalanced
-
-    @property
-    def schema(self) -> Schema:
-        """The columns of this stream."""
-        return self._node.outputs[self._output]
-
-    @property
-    def step(self) -> str:
-        """The id of the step that makes this stream."""
-        return self._node.id
 
     def event_time(
         self,
@@ -92,50 +66,23 @@ class DataStream:
         durations = {"interval": interval, "idle_after": idle_after, "max_drift": max_drift}
         chosen = policy(on_error, id or f"{self.step}.event_time")
         operation = event_time_operation(column, max_delay, watermark, durations, align=align, on_error=chosen, step=id)
-        stream = self._then(operation, id, uid)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._then(operation, id, uid, on_error=on_error)
 
     def filter(
         self, where: str | Callable[[dict[str, Any]], object], *, on_error: OnErrorLike = "fail", id: str | None = None
     ) -> DataStream:
         """Keep rows for which an expression, or a Python function, is true."""
-        if isinstance(where, str):
-            if on_error != "fail":
-                msg = "on_error of a filter needs a Python function; an expression that fails stops the job"
-                raise InvalidStep(msg, code="STEP-068", step=id, found=where, hint="use TRY_CAST, or pass a function")
-            return self._then(Filter(where=where), id)
-        return self._python("filter_rows", where, None, on_error, id)
+        return self._then(filter_operation(self, where, on_error, id), id, on_error=on_error)
 
     def select(self, *columns: str | Mapping[str, str], id: str | None = None, **named: str) -> DataStream:
         """Exactly these columns: names, `name="expression"`, or mappings of name to expression (for a column called `id`)."""
-        pairs: list[tuple[str, str]] = []
-        for column in columns:
-            pairs += column.items() if isinstance(column, Mapping) else [(column, f"`{column}`")]
-        return self._then(Select(columns=self._some([*pairs, *named.items()], "select", id)), id)
+        return self._then(selected_columns(self, columns, named, id), id)
 
     def with_columns(
         self, columns: Mapping[str, str] | None = None, /, *, id: str | None = None, **named: str
     ) -> DataStream:
         """All columns, with `name="expression"` added or replaced; a mapping may hold a column called `id`."""
-        pairs = [*(columns or {}).items(), *named.items()]
-        return self._then(WithColumns(columns=self._some(pairs, "with_columns", id)), id)
-
-    def _some(self, pairs: list[tuple[str, str]], method: str, given_id: str | None) -> tuple[tuple[str, str], ...]:
-        if given_id in self.schema:
-            msg = f"id= names the step, and {given_id!r} is a column"
-            hint = f"for a column called id write {method}({{'id': {given_id!r}}}), else give the step another id"
-            raise InvalidStep(msg, code="STEP-075", step=self.step, hint=hint)
-        if not pairs:
-            msg = f"{method} needs at least one column"
-            raise InvalidStep(msg, code="STEP-067", step=self.step, hint=f"{method}(total='price * quantity')")
-        for name, text in pairs:
-            if not isinstance(text, str):
-                msg = f"column {name!r} is not an expression"
-                raise InvalidStep(
-                    msg, code="STEP-067", step=self.step, found=repr(text), hint="write the expression as text"
-                )
-        return tuple(pairs)
+        return self._then(added_columns(self, columns or {}, named, id), id)
 
     def map(
         self,
@@ -146,7 +93,8 @@ class DataStream:
         id: str | None = None,
     ) -> DataStream:
         """One row out for each row in, by a Python function; fused with the Python steps next to it."""
-        return self._python("map", function, schema, on_error, id)
+        operation = python_operation(self, "map", function, schema, on_error, id)
+        return self._then(operation, id, on_error=on_error)
 
     def flat_map(
         self,
@@ -157,14 +105,14 @@ class DataStream:
         id: str | None = None,
     ) -> DataStream:
         """Any number of rows out for each row in."""
-        return self._python("flat_map", function, schema, on_error, id)
+        operation = python_operation(self, "flat_map", function, schema, on_error, id)
+        return self._then(operation, id, on_error=on_error)
 
     def map_batches(
         self, function: Callable[[Any], Any] | str, *, schema: SchemaLike | None = None, id: str | None = None
     ) -> DataStream:
         """A function from Arrow RecordBatch to RecordBatch, row for row: the output has as many rows as the input."""
-        target = schema_of(schema) if schema is not None else self.schema
-        return self._then(MapBatches(function=function_ref(function, step=id), schema=target), id)
+        return self._then(batch_operation(self, function, schema, id), id)
 
     def lookup(
         self,
@@ -192,15 +140,9 @@ class DataStream:
                 read once.
             id: a name for the step.
         """
+        step = id or f"{self.step}.lookup"
         operation = lookup_operation(
-            table,
-            on,
-            how=how,
-            schema=schema,
-            format=format,
-            prefix=prefix,
-            refresh=refresh,
-            step=id or f"{self.step}.lookup",
+            table, on, how=how, schema=schema, format=format, prefix=prefix, refresh=refresh, step=step
         )
         return self._then(operation, id)
 
@@ -241,20 +183,11 @@ class DataStream:
             on_error=on_error,
             step=id or f"{self.step}.async_map",
         )
-        stream = self._then(operation, id)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._then(operation, id, on_error=on_error)
 
     def union(self, *others: DataStream, id: str | None = None) -> DataStream:
         """The rows of several streams with one schema."""
-        for other in others:
-            if not isinstance(other, DataStream) or other._job is not self._job:
-                msg = "union takes streams of the same job"
-                raise InvalidStep(
-                    msg, code="STEP-064", step=id, found=repr(other), hint="build both streams on one Job"
-                )
-        inputs = [stream._as_input() for stream in (self, *others)]
-        return self._job._stream(self._job._add(Union(), inputs, given_id=id))
+        return self._behind(Union(), union_inputs((self, *others), id), id)
 
     def sql(
         self,
@@ -266,7 +199,10 @@ class DataStream:
         uid: str | None = None,
     ) -> DataStream:
         """A SELECT over this stream, which is called `stream`; the options are those of `Job.sql`."""
-        return self._job.sql(text, stream=self, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid)
+        made: DataStream = self._job.sql(
+            text, stream=self, emit=emit, allowed_lateness=allowed_lateness, id=id, uid=uid
+        )
+        return made
 
     def rebalance(self) -> DataStream:
         """Spread the rows evenly over all subtasks before the next step."""
@@ -274,14 +210,12 @@ class DataStream:
 
     def key_by(self, *columns: str) -> KeyedStream:
         """Partition by columns: rows with equal values meet in one subtask, in order."""
-        if self._is_rebalanced:
-            msg = "rebalance right before key_by has no effect: key_by decides where rows go"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove one of them")
+        self._refuse_rebalanced("key_by", "key_by decides where rows go", "remove one of them")
         if not columns:
             msg = "key_by needs a column"
             raise InvalidStep(msg, code="STEP-065", step=self.step, known=self.schema.names, hint="key_by('column')")
         check_keys(columns, self.schema, self.step)
-        return self._job._keyed_stream(self._node, self._output, columns)
+        return KeyedStream(self, columns)
 
     def pattern(self, pattern: Pattern, *, order_by: str | Sequence[str] = ()) -> PatternStream:
         """Look for a pattern in all rows, as `KeyedStream.pattern` does in those of each key; one subtask takes them all."""
@@ -301,16 +235,13 @@ class DataStream:
 
     def _single(self) -> KeyedStream:
         """All rows as those of one key."""
-        if self._is_rebalanced:
-            msg = "rebalance right before a pattern without key_by has no effect: one subtask takes all rows"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance, or call key_by")
-        return self._job._keyed_stream(self._node, self._output, ())
+        reason, hint = "one subtask takes all rows", "remove rebalance, or call key_by"
+        self._refuse_rebalanced("a pattern without key_by", reason, hint)
+        return KeyedStream(self, ())
 
     def broadcast(self) -> BroadcastStream:
         """Send every row to every subtask; connect another stream to it."""
-        if self._is_rebalanced:
-            msg = "rebalance right before broadcast has no effect: every subtask gets every row"
-            raise InvalidStep(msg, code="STEP-069", step=self.step, hint="remove rebalance")
+        self._refuse_rebalanced("broadcast", "every subtask gets every row", "remove rebalance")
         return BroadcastStream(self._job, self._as_input())
 
     def connect(self, other: BroadcastStream) -> ConnectedStreams:
@@ -320,14 +251,11 @@ class DataStream:
             raise InvalidStep(
                 msg, code="STEP-077", step=self.step, found=repr(other), hint="call .broadcast() on the other stream"
             )
-        return self._job._connected(self._as_input(), other._as_input())
+        return ConnectedStreams(self, self._as_input(), other._as_input())
 
     def side_output(self, name: str) -> DataStream:
         """Another output of the step: one declared with `outputs=`, `late`, or `dead`."""
-        if name not in self._node.outputs or name == MAIN:
-            known = [tag for tag in self._node.outputs if tag != MAIN]
-            msg = f"no side output {name!r}"
-            raise InvalidStep(msg, code="STEP-066", step=self.step, known=known, hint="declare it with outputs=")
+        self._check_side_output(name)
         return DataStream(self._job, self._node, name)
 
     @property
@@ -345,36 +273,26 @@ class DataStream:
 
         Rows, state and fingerprints stay as they are. Sources and keyed steps start a chain anyway.
         """
-        self._node = self._job._start_chain(self._node.id)
+        self._node = self._job._steps.start_chain(self._node.id)
         return self
 
     def sink(self, name: str, connector: ConnectorSpec, *, uid: str | None = None) -> None:
         """Write the rows through a connector; `uid` names its epochs, if the sink was called otherwise before."""
-        self._job._add_sink(name, connector, self._as_input(), uid=uid)
+        self._job._steps.add_sink(name, connector, self._as_input(), uid=uid)
 
-    def _as_input(self) -> StepInput:
-        """This stream as the input of a step."""
-        return StepInput(
-            step=self._node.id, output=self._output, partition="rebalance" if self._is_rebalanced else "forward"
-        )
-
-    def _then(self, operation: Operation, given_id: str | None, uid: str | None = None) -> DataStream:
-        return self._job._stream(self._job._add(operation, (self._as_input(),), given_id=given_id, uid=uid))
-
-    def _python(
-        self,
-        shape: Literal["map", "flat_map", "filter_rows"],
-        function: Any,
-        schema: SchemaLike | None,
-        on_error: OnErrorLike,
-        given_id: str | None,
+    def _then(
+        self, operation: Operation, given_id: str | None, uid: str | None = None, *, on_error: OnErrorLike = "fail"
     ) -> DataStream:
-        label = given_id or f"{self.step}.{shape}"
-        reference = function_ref(function, step=label)
-        target = None
-        if shape != "filter_rows":
-            target = output_schema(reference.target, schema, step=label, many=shape == "flat_map")
-        operation = PythonMap(shape=shape, function=reference, schema=target, on_error=policy(on_error, label))
-        stream = self._then(operation, given_id)
-        self._job._add_dead_letter(stream._node, on_error)
-        return stream
+        return self._behind(operation, (self._as_input(),), given_id, uid, on_error=on_error)
+
+    def _behind(
+        self,
+        operation: Operation,
+        inputs: Sequence[StepInput],
+        given_id: str | None,
+        uid: str | None = None,
+        *,
+        on_error: OnErrorLike = "fail",
+    ) -> DataStream:
+        """The stream behind a step over these inputs; used by the other kinds of streams."""
+        return DataStream(self._job, self._added(operation, inputs, given_id, uid, on_error))

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from millstream.api.functions.window import WindowFunction
-from millstream.api.streams.join import checked_choice, checked_how
-from millstream.api.streams.signatures import output_schema, side_outputs
+from millstream.api.streams.aggregates import checked_aggregates
+from millstream.api.streams.choices import checked_how
+from millstream.api.streams.processing import window_function_options
+from millstream.api.streams.rankings import kept_of_window
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.operations.join import HOWS, How, WindowJoin
-from millstream.graph.operations.rank import WindowRank, reversed_order
+from millstream.graph.operations.rank import WindowRank
 from millstream.graph.step import Window
 from millstream.graph.windows.checks import Accumulation
 from millstream.graph.windows.evictor import EvictorSpec
@@ -77,7 +79,7 @@ class WindowedStream:
             pane: add the columns `pane_index` and `pane_timing` (`EARLY`, `ON_TIME`, `LATE`).
             aggregates: `total=ms.sum("amount")`.
         """
-        return self._close(id, uid, aggregates=checked(aggregates, id), pane=pane)
+        return self._close(id, uid, aggregates=checked_aggregates(aggregates, id), pane=pane)
 
     def reduce(
         self,
@@ -107,14 +109,8 @@ class WindowedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        label = id or self._stream._label("window")
-        given: Any = function
-        is_class = isinstance(given, type) and issubclass(given, WindowFunction)
-        reference = function_ref(given() if is_class else given, step=label)
-        is_stateful = isinstance(reference.target, WindowFunction)
-        called = type(reference.target).process if is_stateful else reference.target
-        target = output_schema(called, schema, step=label, many=True)
-        return self._close(id, uid, process=reference, schema=target, outputs=side_outputs(outputs or {}, label))
+        called = window_function_options(function, schema, outputs, id or self._stream._label("window"))
+        return self._close(id, uid, **called)
 
     def join(
         self,
@@ -183,8 +179,8 @@ class WindowedStream:
             id: names the state.
             uid: names the state, if the step was called otherwise when it was written.
         """
-        is_last = checked_choice(keep, ("first", "last"), "keep") == "last"
-        return self._ranked(id, uid, n=1, by=reversed_order(by) if is_last and by else by, newest_first=is_last)
+        order, is_newest_first = kept_of_window(keep, by)
+        return self._ranked(id, uid, n=1, by=order, newest_first=is_newest_first)
 
     def _ranked(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
         options = self._options
@@ -197,12 +193,3 @@ class WindowedStream:
     def _close(self, given_id: str | None, uid: str | None, **how: Any) -> DataStream:
         options = {field.name: getattr(self._options, field.name) for field in dataclasses.fields(self._options)}
         return self._stream._then(Window(**options, **how), given_id, uid)
-
-
-def checked(aggregates: Mapping[str, Any], step: str | None) -> tuple[tuple[str, Aggregate], ...]:
-    """Aggregates given as keyword arguments."""
-    for name, aggregate in aggregates.items():
-        if not isinstance(aggregate, Aggregate):
-            msg = f"{name!r} is not an aggregate"
-            raise InvalidStep(msg, code="STEP-073", step=step, found=repr(aggregate), hint=f"{name}=ms.sum('column')")
-    return tuple(aggregates.items())

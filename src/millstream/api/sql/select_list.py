@@ -7,12 +7,12 @@ import dataclasses
 from sqlglot import exp
 
 from millstream.api.sql.refusal import COLUMN, Place
-from millstream.api.sql.scope import Relation, resolved
+from millstream.api.sql.relation import Relation, resolved
 from millstream.api.sql.writing import column, text_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class SelectedColumn:
     """One column that a statement gives."""
 
     name: str
@@ -20,7 +20,7 @@ class Item:
     """Over the columns of the stream that is read."""
 
 
-def items_of(select: exp.Select, relation: Relation, place: Place) -> list[Item]:
+def select_list(select: exp.Select, relation: Relation, place: Place) -> list[SelectedColumn]:
     """The columns that a SELECT gives, in their order."""
     items = [item for node in select.expressions for item in _items(node, relation, place)]
     names = [item.name for item in items]
@@ -31,20 +31,20 @@ def items_of(select: exp.Select, relation: Relation, place: Place) -> list[Item]
     return items
 
 
-def _items(node: exp.Expr, relation: Relation, place: Place) -> list[Item]:
+def _items(node: exp.Expr, relation: Relation, place: Place) -> list[SelectedColumn]:
     star = node.this if isinstance(node, exp.Column) else node
     if isinstance(star, exp.Star):
         table = node.args["table"].name if isinstance(node, exp.Column) else None
         return _starred(star, table, relation, place)
     if isinstance(node, exp.Alias):
-        return [Item(name=node.alias, node=resolved(node.this, relation, place))]
+        return [SelectedColumn(name=node.alias, node=resolved(node.this, relation, place))]
     if isinstance(node, (exp.Column, exp.Dot)):
-        return [Item(name=node.name, node=resolved(node, relation, place))]
-    found = node.sql("spark")
-    raise place.refuse(COLUMN, "a computed column has no name", at=node, found=found, hint=f"write {found} AS name")
+        return [SelectedColumn(name=node.name, node=resolved(node, relation, place))]
+    text = node.sql("spark")
+    raise place.refuse(COLUMN, "a computed column has no name", at=node, found=text, hint=f"write {text} AS name")
 
 
-def _starred(star: exp.Star, table: str | None, relation: Relation, place: Place) -> list[Item]:
+def _starred(star: exp.Star, table: str | None, relation: Relation, place: Place) -> list[SelectedColumn]:
     seen = [each for each in relation.columns if not (each.is_hidden and table is None)]
     if table is not None:
         known = [name for name in relation.tables if name.lower() == table.lower()]
@@ -58,9 +58,11 @@ def _starred(star: exp.Star, table: str | None, relation: Relation, place: Place
         known_names = [each.name for each in seen]
         problem = f"EXCEPT names an unknown column {sorted(unknown)[0]!r}"
         raise place.refuse(COLUMN, problem, known=known_names, hint="use one of the known columns")
-    return [Item(name=each.name, node=column(each.column)) for each in seen if each.name.lower() not in left_out]
+    return [
+        SelectedColumn(name=each.name, node=column(each.column)) for each in seen if each.name.lower() not in left_out
+    ]
 
 
-def columns_of(items: list[Item], place: Place) -> tuple[tuple[str, str], ...]:
+def columns_of(items: list[SelectedColumn], place: Place) -> tuple[tuple[str, str], ...]:
     """Names with the text that computes them, as a select step takes them."""
     return tuple((item.name, text_of(item.node, place)) for item in items)

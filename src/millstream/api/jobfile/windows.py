@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.api.jobfile.item import Item, mapping, refuse_together, refuse_unknown, wrong_form
+from millstream.api.jobfile.forms import mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.written_step import WrittenStep, refuse_together
 from millstream.api.streams.keyed import KeyedStream
 from millstream.api.streams.windowed import WindowedStream
 from millstream.api.values import evictor as evictors
-from millstream.api.values import named as functions
 from millstream.api.values import trigger as triggers
+from millstream.api.values import windows as window_kinds
 from millstream.graph.function import function_ref
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec
@@ -18,34 +19,34 @@ from millstream.graph.windows.window import WindowSpec
 
 OPTIONS = ("window", "allowed_lateness", "trigger", "accumulation", "evictor")
 _WINDOWS: dict[str, tuple[Callable[..., WindowSpec], tuple[str, ...]]] = {
-    "tumbling": (functions.tumbling, ("offset", "time", "time_zone")),
-    "sliding": (functions.sliding, ("slide", "offset", "time", "time_zone")),
-    "cumulative": (functions.cumulative, ("step", "offset", "time")),
-    "session": (functions.session, ("time",)),
-    "count": (functions.count_window, ("slide",)),
+    "tumbling": (window_kinds.tumbling, ("offset", "time", "time_zone")),
+    "sliding": (window_kinds.sliding, ("slide", "offset", "time", "time_zone")),
+    "cumulative": (window_kinds.cumulative, ("step", "offset", "time")),
+    "session": (window_kinds.session, ("time",)),
+    "count": (window_kinds.count_window, ("slide",)),
 }
 
 
-def windowed(keyed: KeyedStream, item: Item) -> WindowedStream:
+def windowed(keyed: KeyedStream, step: WrittenStep) -> WindowedStream:
     """`window:` with the options beside it."""
-    given = item.given("allowed_lateness", "accumulation")
-    if "trigger" in item.options:
-        given["trigger"] = _trigger(item.options["trigger"])
-    if "evictor" in item.options:
-        given["evictor"] = _evictor(item.options["evictor"])
-    return keyed.window(window(item), **given)
+    given = step.given("allowed_lateness", "accumulation")
+    if "trigger" in step.options:
+        given["trigger"] = _trigger(step.options["trigger"])
+    if "evictor" in step.options:
+        given["evictor"] = _evictor(step.options["evictor"])
+    return keyed.window(window(step), **given)
 
 
-def refuse_without_window(item: Item) -> None:
+def refuse_without_window(step: WrittenStep) -> None:
     """What only means something with a window."""
-    refuse_together(item, (*OPTIONS[1:], "pane"), "without window:")
+    refuse_together(step, (*OPTIONS[1:], "pane"), "without window:")
 
 
-def window(item: Item) -> WindowSpec:
+def window(step: WrittenStep) -> WindowSpec:
     """`{tumbling: 1m}`, `{sliding: 1m, slide: 20s}`, `{cumulative: 1h, step: 9m}`, `{session: 30s}`, `{count: 9}` or `global`."""
-    if item.options["window"] == "global":
-        return functions.global_window()
-    written = mapping(item.options["window"], "window:", "{tumbling: 1m}, or global")
+    if step.options["window"] == "global":
+        return window_kinds.global_window()
+    written = mapping(step.options["window"], "window:", "{tumbling: 1m}, or global")
     kind, value, given = _one_of(written, _WINDOWS, "window:")
     build, known = _WINDOWS[kind]
     refuse_unknown(given, known, f"{kind} window")

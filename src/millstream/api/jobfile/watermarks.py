@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.api.jobfile.item import Item, mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.forms import mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.written_step import WrittenStep
 from millstream.api.values import watermark
 
 OPTIONS = ("max_delay", "watermark", "interval", "idle_after", "align", "max_drift")
@@ -12,9 +13,9 @@ _PLAIN = {"ascending": watermark.ascending, "none": watermark.none}
 _FORMS = "ascending, none, {bounded: 5s}, {punctuated: expression, column: name} or {generator: 'module:Class'}"
 
 
-def event_time_options(item: Item) -> dict[str, Any]:
+def event_time_options(step: WrittenStep) -> dict[str, Any]:
     """The options of an `event_time` step as the API takes them."""
-    given = item.given(*OPTIONS)
+    given = step.given(*OPTIONS)
     if "watermark" in given:
         given["watermark"] = _strategy(given["watermark"])
     if not isinstance(given.get("align", ""), str):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.api.jobfile.item import Item, mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.forms import mapping, refuse_unknown, wrong_form
+from millstream.api.jobfile.written_step import WrittenStep
+from millstream.api.streams.matched import PatternStream
 from millstream.api.streams.stream import DataStream
-from millstream.api.values.pattern import Pattern, PatternStream, begin
+from millstream.api.values.pattern import Pattern, begin
 from millstream.graph.function import function_ref
 
 OPTIONS = (
@@ -20,32 +22,32 @@ _STAGE_SKIPS = ("skip_to_first", "skip_to_last")
 _CLOSINGS = ("measures", "call")
 
 
-def pattern(item: Item) -> Pattern:
+def pattern(step: WrittenStep) -> Pattern:
     """The pattern of a step: its stages, `within:` and `after_match:`."""
-    built = _sequence(item.value)
-    if "within" in item.options:
-        built = built.within(item.options["within"])
-    return _after_match(built, item.options["after_match"]) if "after_match" in item.options else built
+    built = _sequence(step.value)
+    if "within" in step.options:
+        built = built.within(step.options["within"])
+    return _after_match(built, step.options["after_match"]) if "after_match" in step.options else built
 
 
-def closed(found: PatternStream, item: Item) -> DataStream:
+def closed(matches: PatternStream, step: WrittenStep) -> DataStream:
     """What becomes of a match: `measures:`, or `call:` for a function of the match."""
-    closings = [name for name in _CLOSINGS if name in item.options]
+    closings = [name for name in _CLOSINGS if name in step.options]
     if len(closings) != 1:
         raise wrong_form(closings, "a pattern step", f"exactly one of {', '.join(_CLOSINGS)}")
-    named = item.given("id", "uid")
+    named = step.given("id", "uid")
     if closings[0] == "measures":
-        measures = mapping(item.options["measures"], "measures:", "{name: expression}")
-        timed_out = item.options.get("timed_out")
+        measures = mapping(step.options["measures"], "measures:", "{name: expression}")
+        timed_out = step.options.get("timed_out")
         if timed_out is not None:
             mapping(timed_out, "timed_out:", "{name: expression}")
-        return found.measures(**named, timed_out=timed_out, **measures)
-    return found.process(item.options["call"], **named, **item.given("schema", "timed_out", "timed_out_schema"))
+        return matches.measures(**named, timed_out=timed_out, **measures)
+    return matches.process(step.options["call"], **named, **step.given("schema", "timed_out", "timed_out_schema"))
 
 
-def order_by(item: Item) -> Any:
+def order_by(step: WrittenStep) -> Any:
     """`order_by: event_id`, or a list of columns."""
-    return item.options.get("order_by", ())
+    return step.options.get("order_by", ())
 
 
 def _sequence(stages: Any) -> Pattern:

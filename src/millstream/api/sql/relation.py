@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import COLUMN, Place
 from millstream.api.sql.writing import column, refuse_queries
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions.catalogue import NOT_DETERMINISTIC
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.windows.window import WindowSpec
-
-if TYPE_CHECKING:
-    from millstream.api.streams.stream import DataStream
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 
@@ -78,16 +75,16 @@ def resolved(node: exp.Expr, relation: Relation, place: Place) -> exp.Expr:
     """The expression over the columns of the relation's stream; table names are gone."""
     refuse_queries(node, place)
 
-    def found(each: exp.Expr) -> exp.Expr:
+    def in_stream(each: exp.Expr) -> exp.Expr:
         if isinstance(each, exp.Anonymous):
             if _is_window_time(each, relation):
                 return column("window_time")
             if bound := bound_of(each, relation, place):
                 return column(bound)
             each.set("this", str(each.this).lower())  # SUM(x) and sum(x) are one aggregate
-        return _found(each, relation, place) if isinstance(each, exp.Column) else each
+        return _stream_column(each, relation, place) if isinstance(each, exp.Column) else each
 
-    return node.transform(found)
+    return node.transform(in_stream)
 
 
 def _is_window_time(call: exp.Anonymous, relation: Relation) -> bool:
@@ -112,7 +109,7 @@ def bound_of(call: exp.Anonymous, relation: Relation, place: Place) -> str | Non
     return _BOUNDS[bound]
 
 
-def _found(node: exp.Column, relation: Relation, place: Place) -> exp.Expr:
+def _stream_column(node: exp.Column, relation: Relation, place: Place) -> exp.Expr:
     if isinstance(node.this, exp.Star):
         raise place.refuse(COLUMN, "* cannot stand inside an expression", at=node, hint="name the columns")
     parts = [part.name for part in node.parts]

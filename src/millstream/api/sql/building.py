@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
-from millstream.api.sql.scope import Relation, relation_of
-from millstream.api.streams.join import checked_choice
+from millstream.api.sql.relation import Relation, relation_of
+from millstream.api.streams.aggregates import EMITS
+from millstream.api.streams.choices import checked_choice
+from millstream.api.streams.output import StreamJob
+from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions.refusal import nearest_first
 from millstream.graph.operations.rank import RANK_EMITS, RankEmit
 from millstream.graph.step import Emit, Operation, StepInput
 
-if TYPE_CHECKING:
-    from millstream.api.job import Job
-    from millstream.api.streams.stream import DataStream
-
-EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 _MEANT_FOR = {
     "emit": "running aggregates, DISTINCT and rankings",
     "allowed_lateness": "windows",
@@ -43,7 +40,7 @@ class Names:
 class Building:
     """A statement on its way into a job."""
 
-    job: Job
+    job: StreamJob
     place: Place
     streams: Mapping[str, DataStream]
     emit: Emit | None
@@ -60,8 +57,8 @@ class Building:
         uid = names.uid if state else None
         if state:
             self.used.add("uid")
-        node = self.job._add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
-        return self.job._stream(node)
+        node = self.job._steps.add(operation, inputs, given_id=names.id, uid=uid, is_derived=self.is_derived)
+        return DataStream(self.job, node)
 
     def relation_named(self, name: str, alias: str, at: exp.Expr) -> Relation:
         """A stream, or what WITH names, by the name that FROM gives."""
@@ -72,12 +69,12 @@ class Building:
             hint = f"pass the stream by name: job.sql(..., {name}=...)"
             known = nearest_first(name, names)
             raise self.place.refuse(TABLE, f"unknown table {name!r}", at=at, known=known, hint=hint)
-        found = matches[0]
-        self.used.add(f"stream {found}")
-        if found in self.streams:
-            return relation_of(self.streams[found], alias or found)
-        made = self.tables[found]
-        return relation_of(made.stream, alias or found, is_updating=made.is_updating, stateful=made.stateful)
+        table = matches[0]
+        self.used.add(f"stream {table}")
+        if table in self.streams:
+            return relation_of(self.streams[table], alias or table)
+        made = self.tables[table]
+        return relation_of(made.stream, alias or table, is_updating=made.is_updating, stateful=made.stateful)
 
     def name_table(self, name: str, relation: Relation, at: exp.Expr) -> None:
         """Take what WITH names."""

@@ -1,0 +1,65 @@
+"""What `Job.run` and `Job.start` take, and the engine that it leads to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from millstream.api.running.job import Engine, engine_for, listening
+from millstream.api.running.result import Listener
+from millstream.graph.model import OnStop, StreamModel
+from millstream.model.connector import NewerOutput
+from millstream.plan.compile import compile_job
+from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget, StateBackend
+from millstream.plan.option_values import path_or_url
+
+Confs = tuple[tuple[str, str], ...] | Mapping[str, str]
+_DEPLOYMENT = Deployment()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of a run; the signatures of `Job` repeat them, so that editors and type checkers show them."""
+
+    local: bool = False
+    checkpoint: str | Path | None = None
+    manifests: str | None = None
+    from_savepoint: str | Path | None = None
+    on_newer_output: NewerOutput = "refuse"
+    allow_dropped_state: bool = False
+    ignore_state_once: bool = False
+    epochs: EpochPolicy = _DEPLOYMENT.epochs
+    master: str = _DEPLOYMENT.master
+    state_backend: StateBackend = _DEPLOYMENT.state_backend
+    memory: MemoryBudget = _DEPLOYMENT.memory
+    confs: Confs = _DEPLOYMENT.confs
+    on_stop: OnStop | None = None
+    on_epoch: Listener | None = None
+
+    def engine(self, job: StreamModel) -> Engine:
+        """The engine of a run of this job; what is wrong with the job or an option is refused here."""
+        return engine_for(
+            compile_job(job, self._deployment()).deployment,
+            local=self.local,
+            from_savepoint=self.from_savepoint,
+            on_newer_output=self.on_newer_output,
+            allow_dropped_state=self.allow_dropped_state,
+            ignore_state_once=self.ignore_state_once,
+        )
+
+    def listener(self) -> Listener | None:
+        """What is called after each epoch."""
+        return listening(self.on_epoch)
+
+    def _deployment(self) -> Deployment:
+        return Deployment(
+            checkpoint=path_or_url("checkpoint", self.checkpoint),
+            manifests=self.manifests,
+            epochs=self.epochs,
+            master=self.master,
+            state_backend=self.state_backend,
+            memory=self.memory,
+            confs=self.confs,  # type: ignore[arg-type]  # a mapping is stored as pairs
+            on_stop=self.on_stop,
+        )

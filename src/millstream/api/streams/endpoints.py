@@ -1,0 +1,47 @@
+"""Sources and sinks as the user writes them: a connector by name, with its options checked."""
+
+from __future__ import annotations
+
+from millstream.api.values.error_policy import OnErrorLike, policy
+from millstream.errors import InvalidStep
+from millstream.graph.step import Sink, Source
+from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
+from millstream.model.ids import step_id
+from millstream.model.schema import SchemaLike, schema_of
+
+
+def source_operation(
+    name: str, connector: ConnectorSpec, *, schema: SchemaLike | None, on_error: OnErrorLike, credit: int | None
+) -> Source:
+    """A source as it stands in the plan; one that knows its schema needs none."""
+    checked_id = step_id(name)
+    connector = _connector(connector, checked_id)
+    declared = source_declaration(connector, step=checked_id)
+    options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
+    if schema is None and declared.schema is not None:
+        schema = declared.schema(options)
+    if schema is None:
+        msg = f"source {name!r} needs a schema"
+        raise InvalidStep(msg, code="STEP-061", step=name, hint="pass schema='user string, amount double'")
+    return Source(
+        connector=ConnectorSpec(connector.name, options),
+        schema=schema_of(schema),
+        on_error=policy(on_error, name),
+        credit=credit,
+    )
+
+
+def sink_operation(name: str, connector: ConnectorSpec) -> Sink:
+    """A sink as it stands in the plan."""
+    checked_id = step_id(name)
+    connector = _connector(connector, checked_id)
+    declared = sink_declaration(connector, step=checked_id)
+    options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
+    return Sink(connector=ConnectorSpec(connector.name, options))
+
+
+def _connector(value: object, step: str) -> ConnectorSpec:
+    if isinstance(value, ConnectorSpec):
+        return value
+    msg = "not a connector"
+    raise InvalidStep(msg, code="STEP-063", step=step, found=repr(value), hint="pass for example ms.files('in/')")
