@@ -8,11 +8,26 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Any, Protocol
 
 import msgspec
 
+from millstream.checkpoint.decisions import (
+    Adopt,
+    EpochDigest,
+    EpochStanding,
+    Phase,
+    Prepare,
+    Stop,
+    Unfinished,
+    decide_new,
+    decide_replay,
+    epoch_standing,
+    restoration,
+    retired_manifests,
+    sort_manifests,
+    unfinished,
+)
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import HeadKeeper
 from millstream.checkpoint.manifest import (
@@ -24,10 +39,8 @@ from millstream.checkpoint.manifest import (
     SourceRange,
     decode_manifest,
     encode_manifest,
-    epoch_of,
     manifest_name,
     manifest_prefix,
-    token_of,
 )
 from millstream.checkpoint.participant import Participant
 from millstream.checkpoint.sealed import damaged
@@ -35,18 +48,6 @@ from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.model.ids import Epoch
 from millstream.plan.fingerprint import Fingerprint
-
-
-class Phase(StrEnum):
-    """How far an epoch is. `ABORTED` follows any phase before `DURABLE`, none after it."""
-
-    CREATED = "CREATED"
-    STAGING = "STAGING"
-    PRECOMMITTED = "PRECOMMITTED"
-    DURABLE = "DURABLE"
-    COMMITTED = "COMMITTED"
-    ABORTED = "ABORTED"
-
 
 _FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
     Phase.CREATED: (Phase.COMMITTED, Phase.ABORTED),
@@ -134,9 +135,7 @@ class EpochCoordinator:
         check(newest)
         self._remove_undecided()
         for name, participant in reversed(self._participants.items()):
-            record = None if newest is None else newest.participants.get(name)
-            epoch = None if newest is None else Epoch(newest.epoch)
-            participant.restore(epoch, None if record is None else record.handle)
+            participant.restore(*restoration(newest, name))
         return newest
 
     def newest(self) -> EpochManifest | None:
@@ -145,32 +144,31 @@ class EpochCoordinator:
         return None if head.epoch is None else self._read(head.manifest)
 
     def _remove_undecided(self) -> None:
-        """A manifest the head never came to name is a staged epoch that was not durable.
-
-        Only those of earlier owners: if this one was replaced without knowing, the newer ones are not its to remove.
-        """
+        """A manifest the head never came to name is a staged epoch that was not durable."""
         head = self._head.current
-        newest = -1 if head.epoch is None else head.epoch
-        for name in self._store.names(manifest_prefix(head.lineage)):
-            if epoch_of(name) > newest and token_of(name) < self._identity.token:
-                self._store.delete(name)
-            else:
-                self._kept.append(name)
+        names = self._store.names(manifest_prefix(head.lineage))
+        parted = sort_manifests(names, durable=head.epoch, token=self._identity.token)
+        for name in parted.undecided:
+            self._store.delete(name)
+        self._kept += parted.kept
 
     # One epoch.
 
     def begin(self, epoch: Epoch) -> None:
         """The epoch's range is fixed; its rows are about to be staged. An epoch that is not the next one is refused."""
         self._owner.check()
-        newest = -1 if self._head.current.epoch is None else self._head.current.epoch
-        if epoch < 0 or epoch not in (newest, newest + 1):
+        if not self._standing(epoch).may_begin:
+            newest = -1 if self._head.current.epoch is None else self._head.current.epoch
             msg = f"epoch {epoch} does not follow the newest durable epoch {newest}"
             raise CheckpointRefused(msg, code="CKPT-013", hint="see `millstream doctor CHECKPOINT`")
-        self.abort()
-        if self.phase is Phase.DURABLE:
-            # Its publication failed. It comes before anything new: recovery publishes one epoch, so there may not be two.
-            assert self._newest is not None, "a durable epoch has a manifest"
-            self._publish(self._newest)
+        match unfinished(self.phase):
+            case Unfinished.GIVE_UP:
+                self._enter(Phase.ABORTED)
+            case Unfinished.PUBLISH:
+                assert self._newest is not None, "a durable epoch has a manifest"
+                self._publish(self._newest)
+            case Unfinished.NOTHING:
+                pass
         self._enter(Phase.CREATED)
         self._enter(Phase.STAGING)
 
@@ -195,48 +193,47 @@ class EpochCoordinator:
 
     def abort(self) -> None:
         """The epoch failed before it was durable. Prepared work is kept: `restore` decides about it."""
-        if self.phase in (Phase.CREATED, Phase.STAGING, Phase.PRECOMMITTED):
+        if unfinished(self.phase) is Unfinished.GIVE_UP:
             self._enter(Phase.ABORTED)
 
     def _enter(self, phase: Phase) -> None:
         assert self.phase in _FOLLOWS[phase], f"{phase} cannot follow {self.phase}"
         self.phase = phase
 
+    def _standing(self, epoch: int) -> EpochStanding:
+        return epoch_standing(epoch, self._head.current.epoch)
+
     def _is_decided(self, epoch: Epoch) -> bool:
-        return self._head.current.epoch is not None and epoch <= self._head.current.epoch
+        return self._standing(epoch).is_decided
 
     def _adopt(self, staged: StagedEpoch) -> EpochManifest:
-        """The manifest has the decision; what the replay staged is dropped."""
+        """An epoch that is durable already comes back."""
         decided = self.newest()
         assert decided is not None, "a decided epoch has a manifest"
-        if (decided.epoch, decided.digest) != (staged.epoch, staged.digest):
-            msg = f"epoch {staged.epoch} came back with other rows than its manifest records"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-004",
-                found=staged.digest,
-                known=decided.digest,
-                hint="the source or the checkpoint was changed; restore it",
-            )
+        match decide_replay(EpochDigest(staged.epoch, staged.digest), EpochDigest(decided.epoch, decided.digest)):
+            case Stop(problem):
+                raise problem
+            case Adopt():
+                self._drop_replayed(staged, decided)
+                self._publish(decided)
+        return decided
+
+    def _drop_replayed(self, staged: StagedEpoch, decided: EpochManifest) -> None:
+        """What the manifest names takes the place of what the replay staged."""
         self._enter(Phase.DURABLE)
         for name, participant in self._participants.items():
             participant.discard(staged.messages.get(name, []))
             if name in decided.participants:
                 participant.decide(staged.epoch, decided.participants[name].handle)
-        self._publish(decided)
-        return decided
 
     def _check_chain(self, staged: StagedEpoch) -> None:
-        """An epoch starts where the one before ended: its plan names the digest of that one."""
-        if self._newest is not None and staged.follows != self._newest.digest:
-            msg = f"epoch {staged.epoch} does not start where epoch {self._newest.epoch} ended"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-014",
-                found=staged.follows,
-                known=self._newest.digest,
-                hint="the source positions or the checkpoint were changed; see `millstream doctor CHECKPOINT`",
-            )
+        """An epoch starts where the one before ended."""
+        newest = None if self._newest is None else EpochDigest(self._newest.epoch, self._newest.digest)
+        match decide_new(staged.epoch, staged.follows, newest):
+            case Stop(problem):
+                raise problem
+            case Prepare():
+                pass
 
     def _prepared(self, staged: StagedEpoch) -> EpochManifest:
         records: dict[str, ParticipantRecord] = {}
@@ -319,10 +316,10 @@ class EpochCoordinator:
         return decode_manifest(content, name=name)
 
     def _retire(self) -> None:
-        """Remove manifests of epochs far behind. By epoch, so that an owner replaced meanwhile removes nothing newer."""
-        head = self._head.current
-        assert head.epoch is not None, "an epoch was just published"
-        past = [name for name in self._kept if epoch_of(name) <= head.epoch - self._retained]
+        """Remove manifests of epochs far behind."""
+        durable = self._head.current.epoch
+        assert durable is not None, "an epoch was just published"
+        past = retired_manifests(self._kept, durable=durable, retained=self._retained)
         for name in past:
             self._store.delete(name)
         self._kept = [name for name in self._kept if name not in past]

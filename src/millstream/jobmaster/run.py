@@ -12,7 +12,8 @@ import msgspec
 from millstream.api.functions.user_metrics import gathered
 from millstream.api.running.control import RunControl, request_ids
 from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
-from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
+from millstream.checkpoint.coordinator import EpochCoordinator, Identity
+from millstream.checkpoint.decisions import Phase, Unfinished, unfinished
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import EpochManifest, Segment
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
@@ -27,14 +28,13 @@ from millstream.jobmaster.connectors import (
     uids_of,
 )
 from millstream.jobmaster.ownership import Ownership
-from millstream.jobmaster.planner.learned import PlannerState
-from millstream.jobmaster.planner.planner import Clock, Planner
+from millstream.jobmaster.planner.origin import open_planner
+from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.reports import acknowledged, read_reports, staged_epoch
 from millstream.jobmaster.requests import Requests
 from millstream.jobmaster.resume import check_resume
 from millstream.jobmaster.savepoint.native import adopt_native, keep_manifest
 from millstream.jobmaster.savepoint.take import take_savepoint
-from millstream.jobmaster.start import Beginning, restored_plan, restored_state
 from millstream.model.counts import Counts, StepCounts, total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
@@ -94,7 +94,7 @@ class Run:
             self._old_requests = request_ids(self._store) if control.failures == 0 else frozenset()
             self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
             self.lease, self.lineage = self._owned.lease, self._owned.lineage
-            self._open(self._owned.beginning, control)
+            self._open(control)
         except BaseException as problem:
             self._parts.close(problem)
             raise
@@ -110,11 +110,12 @@ class Run:
 
     # Starting.
 
-    def _open(self, beginning: Beginning, control: RunControl) -> None:
+    def _open(self, control: RunControl) -> None:
         self._layouts = layouts_of(self.deployment)
         folders = self._folders = source_folders(self.deployment, self.folder("sources"))
-        if beginning.savepoint is not None:
-            self._place(beginning.savepoint, folders)
+        savepoint = self._owned.point.savepoint
+        if savepoint is not None:
+            self._place(savepoint, folders)
         self._sources = open_sources(self.deployment, folders, self.lease.token, self._parts)
         self._coordinator = EpochCoordinator(
             self._store,
@@ -125,13 +126,15 @@ class Run:
             retained=self.deployment.epochs.retained,
         )
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
-        self.planner = self._planner(beginning)
+        self.planner = open_planner(
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed
+        )
         self._last = self.resume_plan() or self.planner.initial()
         self.requests = Requests(self._store, control, self.planner, self._savepoints(), self._old_requests)
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""
-        root = Path(self._owned.beginning.head.origin.savepoint)
+        root = Path(self._owned.point.head.origin.savepoint)
         load_sources(root, savepoint, folders)
         if savepoint.kind == "native":
             self._side.place(self, root, savepoint)
@@ -141,23 +144,6 @@ class Run:
         if newest is not None:
             check_resume(self.deployment, newest, self.engine)
         self._side.check(self, newest)
-
-    def _planner(self, beginning: Beginning) -> Planner:
-        state = None if self.resumed is None else msgspec.convert(self.resumed.planner, PlannerState)
-        planner = Planner(self.deployment, self._sources, self._clock, state)
-        if beginning.savepoint is not None and self.resumed is None:
-            uids = uids_of(self.deployment)
-            planner.state = restored_state(beginning.savepoint, uids, planner.at_source)
-            planner.start_from(restored_plan(beginning.savepoint, uids))
-        elif self.resumed is not None and self.resumed.epoch == 0:
-            planner.start_from(self._before_first(self.resumed))
-        return planner
-
-    def _before_first(self, first: EpochManifest) -> EpochPlan:
-        """Where the lineage began: Spark may replay its first epoch, and asks what stood before it."""
-        uids = uids_of(self.deployment)
-        known = {step: first.sources[uids[step]].start for step in self._sources if uids[step] in first.sources}
-        return EpochPlan(epoch=-1, now=0, sources={step: start for step, start in known.items() if start is not None})
 
     def _identity(self) -> Identity:
         plan = self.deployment.plan
@@ -196,7 +182,7 @@ class Run:
     def identity_for(self, plan: EpochPlan) -> RunIdentity:
         """What the tasks of an epoch are told about the run."""
         # Also when the first epoch is durable already: a replay starts without state.
-        restore = self._owned.beginning.head.origin.savepoint if plan.epoch == 0 else ""
+        restore = self._owned.point.head.origin.savepoint if plan.epoch == 0 else ""
         return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore)
 
     # Epochs.
@@ -230,7 +216,7 @@ class Run:
     @property
     def is_overdue(self) -> bool:
         """Whether the epoch in flight has taken longer than an epoch may."""
-        in_flight = self.phase not in (Phase.COMMITTED, Phase.ABORTED)
+        in_flight = unfinished(self.phase) is not Unfinished.NOTHING
         return in_flight and time.monotonic() - self._epoch_began > self.deployment.epochs.timeout / 1000
 
     def refuse_overdue(self) -> None:
@@ -353,7 +339,7 @@ class Run:
 
     def close(self, cause: BaseException | None = None) -> None:
         """Release sources, sinks, the lease and the store; the error that ends the run, if there is one, is kept."""
-        self._owned.is_settled = self._coordinator.phase != Phase.DURABLE
+        self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
         self._parts.close(cause)
 
