@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -32,11 +32,7 @@ from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import HeadKeeper
 from millstream.checkpoint.manifest import (
     EpochManifest,
-    Kind,
     ParticipantRecord,
-    Segment,
-    SinkRecord,
-    SourceRange,
     decode_manifest,
     encode_manifest,
     manifest_name,
@@ -44,10 +40,10 @@ from millstream.checkpoint.manifest import (
 )
 from millstream.checkpoint.participant import Participant
 from millstream.checkpoint.sealed import damaged
+from millstream.checkpoint.staged import Identity, StagedEpoch, manifest_of
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.model.ids import Epoch
-from millstream.plan.fingerprint import Fingerprint
 
 _FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
     Phase.CREATED: (Phase.COMMITTED, Phase.ABORTED),
@@ -65,42 +61,6 @@ class Owner(Protocol):
     def check(self) -> None:
         """Raise unless still the owner."""
         ...
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose epochs these are."""
-
-    job: str
-    lineage: str
-    token: int
-    guarantee: str
-    fingerprint: Fingerprint
-    parallelism: int
-    depth: int
-    engine: str
-    requirements: dict[str, Any] = {}
-    operators: dict[str, Any] = {}
-    uids: dict[str, str] = {}
-    history: list[tuple[str, int]] = []
-
-
-class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """An epoch whose rows are all staged."""
-
-    epoch: Epoch
-    digest: str
-    follows: str
-    """Digest of the epoch before, as the plan of this one knows it."""
-    kind: Kind
-    plan: dict[str, Any]
-    planner: dict[str, Any]
-    messages: dict[str, list[Any]]
-    """Per participant: the commit messages of its tasks, in task order; of a source its position."""
-    counts: dict[str, dict[str, int]]
-    sources: dict[str, SourceRange] = {}
-    watermarks: dict[str, int] = {}
-    sinks: dict[str, SinkRecord] = {}
-    segments: list[Segment] = []
 
 
 class EpochCoordinator:
@@ -245,7 +205,8 @@ class EpochCoordinator:
             handle = participant.prepare(staged.epoch)
             records[name] = ParticipantRecord(type=participant.type, state=saved[name], handle=handle)
         self._enter(Phase.PRECOMMITTED)
-        return self._manifest(staged, records)
+        created_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        return manifest_of(self._identity, staged, records, created_at=created_at)
 
     def _make_durable(self, manifest: EpochManifest) -> None:
         """Write the manifest, then move the head to it. Both are refused once another owner moved the head."""
@@ -277,36 +238,6 @@ class EpochCoordinator:
             participant.finish(Epoch(manifest.epoch), success=True)
             failpoint("sink_published")
         self._enter(Phase.COMMITTED)
-
-    def _manifest(self, staged: StagedEpoch, participants: dict[str, ParticipantRecord]) -> EpochManifest:
-        identity = self._identity
-        return EpochManifest(
-            job=identity.job,
-            lineage=identity.lineage,
-            epoch=staged.epoch,
-            token=identity.token,
-            kind=staged.kind,
-            guarantee=identity.guarantee,
-            requirements=identity.requirements,
-            fingerprint=identity.fingerprint.whole,
-            fingerprint_steps=identity.fingerprint.steps,
-            parallelism=identity.parallelism,
-            depth=identity.depth,
-            engine=identity.engine,
-            digest=staged.digest,
-            plan=staged.plan,
-            planner=staged.planner,
-            sources=staged.sources,
-            watermarks=staged.watermarks,
-            operators=identity.operators,
-            uids=identity.uids,
-            history=identity.history,
-            participants=participants,
-            sinks=staged.sinks,
-            segments=staged.segments,
-            counts=staged.counts,
-            created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        )
 
     def _read(self, name: str) -> EpochManifest:
         content = self._store.read(name)

@@ -122,14 +122,18 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals 
             if _is_cancelled(run_state):
                 return
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
-            # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.
-            is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
             error = translated(cause)
-            raise error from (cause if error is not cause and (debug or not is_known) else error.__cause__)
+            raise error from _shown_cause(error, cause, debug=debug)
         finally:
             planner.close()
             if has_closing(deployment):
                 close_in_workers(session, shipped.digest)
+
+
+def _shown_cause(error: Exception, cause: Exception, *, debug: bool) -> BaseException | None:
+    """What went wrong in our own code is shown with where it did; Spark's account only to those who ask."""
+    is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
+    return cause if error is not cause and (debug or not is_known) else error.__cause__
 
 
 def _is_cancelled(run_state: Run) -> bool:

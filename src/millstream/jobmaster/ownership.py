@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import Head, HeadKeeper, newest_token, refuse_headless
 from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, decode_lease
 from millstream.checkpoint.savepoint import read_savepoint
+from millstream.checkpoint.staged import Identity
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.contract.sink import SinkCommitter
 from millstream.errors import Fenced
-from millstream.jobmaster.connectors import open_sinks
+from millstream.jobmaster.connectors import open_sinks, uids_of
 from millstream.jobmaster.resume import check_restore
 from millstream.jobmaster.start import StartingPoint, starting_point
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
+from millstream.runtime.operators.layouts import layouts_of
 
 
 class Outrun(StrEnum):
@@ -66,6 +70,25 @@ class Ownership:
     def history(self) -> list[tuple[str, int]]:
         """The earlier lineages that count."""
         return self.point.head.origin.history
+
+    def identity(self) -> Identity:
+        """What every manifest of this owner says about the job."""
+        plan = self._deployment.plan
+        guarantee = plan.graph.requirements.guarantee
+        return Identity(
+            job=self._deployment.name,
+            lineage=self.lineage,
+            token=self.lease.token,
+            guarantee=guarantee,
+            fingerprint=plan.fingerprint,
+            engine=self._engine,
+            parallelism=plan.parallelism,
+            depth=plan.depth,
+            requirements={"guarantee": guarantee, "key_groups": plan.key_groups},
+            operators={uid: msgspec.to_builtins(layout) for uid, layout in layouts_of(self._deployment).items()},
+            uids=uids_of(self._deployment),
+            history=self.history,
+        )
 
     def _leased(self) -> Lease:
         """One owner at a time. Tokens rise behind the head, should the lease be lost, and behind those of a savepoint."""
