@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millstream.api.running.job import Engine, RunningJob, engine_for, listening
+from millstream.api.running.job import JobRunner, RunningJob, engine_for, listening
 from millstream.api.running.result import Listener, RunResult
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.keyed import KeyedStream
@@ -368,7 +368,7 @@ class Job:
         )
         return RunningJob(self.name, engine, listener=listening(on_epoch))
 
-    def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> Engine:
+    def _engine(self, checkpoint: str | Path | None, chosen: dict[str, Any], **past: Any) -> JobRunner:
         deployment = Deployment(checkpoint=path_or_url("checkpoint", checkpoint), **chosen)
         return engine_for(self.compile(deployment).deployment, **past)
 

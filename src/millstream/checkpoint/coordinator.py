@@ -55,7 +55,7 @@ _FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
 }
 
 
-class Owner(Protocol):
+class OwnershipCheck(Protocol):
     """Whoever may write: raises once another took over."""
 
     def check(self) -> None:
@@ -72,7 +72,7 @@ class EpochCoordinator:
         head: HeadKeeper,
         identity: Identity,
         participants: Mapping[str, Participant],
-        owner: Owner,
+        owner: OwnershipCheck,
         *,
         retained: int = 50,
     ) -> None:

@@ -46,7 +46,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class StateFileRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A file of state that belongs to the epoch."""
 
     type: str
@@ -95,7 +95,7 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The earlier lineages that count, each with its last epoch."""
     participants: dict[str, ParticipantRecord] = {}
     sinks: dict[str, SinkRecord] = {}
-    segments: list[Segment] = []
+    segments: list[StateFileRecord] = []
     counts: dict[str, dict[str, int]] = {}
     """Rows of this epoch per step."""
     created_at: str

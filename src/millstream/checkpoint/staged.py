@@ -6,7 +6,14 @@ from typing import Any
 
 import msgspec
 
-from millstream.checkpoint.manifest import EpochManifest, Kind, ParticipantRecord, Segment, SinkRecord, SourceRange
+from millstream.checkpoint.manifest import (
+    EpochManifest,
+    Kind,
+    ParticipantRecord,
+    SinkRecord,
+    SourceRange,
+    StateFileRecord,
+)
 from millstream.model.ids import Epoch
 from millstream.plan.fingerprint import Fingerprint
 
@@ -44,7 +51,7 @@ class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SourceRange] = {}
     watermarks: dict[str, int] = {}
     sinks: dict[str, SinkRecord] = {}
-    segments: list[Segment] = []
+    segments: list[StateFileRecord] = []
 
 
 def manifest_of(

@@ -5,21 +5,33 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from millstream.api.running.control import RunControl
 from millstream.api.running.result import RunResult
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.jobmaster.run import Run
 
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 
 
-class Attempts(Protocol):
-    """The attempts of one run."""
+class Attempts:
+    """The attempts of one run: each opens it anew and lets an engine work until the run has ended."""
 
-    result: RunResult | None
-    """What the last attempt had done when it failed."""
+    def __init__(self, open_run: Callable[..., Run], work: Callable[[Run], None]) -> None:
+        """`open_run` takes the result so far as `result=`."""
+        self._open_run, self._work = open_run, work
+        self.result: RunResult | None = None
+        """What the last attempt had done when it failed."""
+
+    def once(self, result: RunResult | None) -> RunResult:
+        """One attempt."""
+        run = self._open_run(result=result)
+        self.result = run.result
+        with run:
+            if not run.is_complete:
+                self._work(run)
+        return run.result
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

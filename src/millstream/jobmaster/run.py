@@ -12,7 +12,7 @@ from millstream.api.running.result import Listener, RunResult
 from millstream.checkpoint.coordinator import EpochCoordinator
 from millstream.checkpoint.decisions import Phase, Unfinished, unfinished
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.manifest import EpochManifest, StateFileRecord
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
@@ -42,7 +42,7 @@ from millstream.runtime.closing import OpenedParts
 from millstream.runtime.messages import RunIdentity
 from millstream.state.transfer.load import load_sources
 
-Engine = Literal["spark", "local"]
+EngineName = Literal["spark", "local"]
 
 
 class EngineSide(Protocol):
@@ -67,7 +67,7 @@ class Run:
         self,
         deployment: DeploymentPlan,
         *,
-        engine: Engine,
+        engine: EngineName,
         clock: Clock | None = None,
         listener: Listener | None = None,
         start: Start | None = None,
@@ -218,7 +218,7 @@ class Run:
             raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
 
     def finish_epoch(
-        self, encoded: Sequence[bytes], segments: Sequence[Segment] = (), *, number: int | None = None
+        self, encoded: Sequence[bytes], segments: Sequence[StateFileRecord] = (), *, number: int | None = None
     ) -> EpochPlan:
         """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
@@ -241,7 +241,7 @@ class Run:
                 self._progress.published(plan, counts, reports, held)
         finally:
             # The epoch is published, whatever a listener makes of it.
-            self.planner.rest(self.deployment.epochs.min_pause / 1000)
+            self.planner.pause(self.deployment.epochs.min_pause / 1000)
             self.requests.epoch_done(plan)
         return plan
 
