@@ -15,7 +15,6 @@ from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.redaction import shown_url
 
-Role = Literal["source", "sink"]
 Options = Mapping[str, Any]
 NewerOutput = Literal["refuse", "keep", "truncate"]
 """What becomes of output beyond the point a new lineage starts from."""
