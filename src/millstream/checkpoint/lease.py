@@ -117,6 +117,7 @@ class Lease:
             self._renew()
 
     def _keep(self) -> None:
+        # Twice in the two thirds of the term after which `check` doubts: one renewal may fail.
         while not self._ended.wait(self._record.term / 1000 / 3) and self._lost is None:
             try:
                 self._renew()
@@ -186,6 +187,7 @@ def acquire(
                 if lease is not None:
                     return lease
             case Challenge.WATCH:
+                # Ten times in a term of ours, so that a renewal of its owner is seen soon.
                 sleep(min(0.2, term / 10_000))
 
 

@@ -12,6 +12,7 @@ from millstream.errors import ExternalFailure, MillstreamError
 from millstream.jobmaster.run import Run
 
 _FIRST_PAUSE = 0.2
+"""Seconds before the second attempt; doubled with every further failure in a row."""
 _LONGEST_PAUSE = 10.0
 
 

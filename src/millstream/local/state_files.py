@@ -38,6 +38,7 @@ class StateFiles:
     def retire(self) -> None:
         """Drop the state of epochs that are no longer kept; called once an epoch is durable."""
         names = sorted(path for path in self._folder.glob("state-*"))
+        # The last two at least: the newest may be of an epoch that did not become durable.
         for path in names[: -max(2, self._retained)]:
             path.unlink(missing_ok=True)
 

@@ -50,9 +50,9 @@ def _groups(steps: Iterable[TimeStep], state: PlannerState, facts: PlanningFacts
         group, max_drift = step.operation.align, step.operation.max_drift
         if group is None or max_drift is None:
             continue
-        found = [mark for mark in marks_of(step, state, facts) if not mark.is_idle and mark.watermark > MIN_TIME]
-        if found:
-            groups.setdefault(group, []).extend(_Member(mark.partition, mark.watermark, max_drift) for mark in found)
+        moving = [mark for mark in marks_of(step, state, facts) if not mark.is_idle and mark.watermark > MIN_TIME]
+        if moving:
+            groups.setdefault(group, []).extend(_Member(mark.partition, mark.watermark, max_drift) for mark in moving)
     return groups
 
 

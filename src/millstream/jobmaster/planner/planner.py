@@ -169,8 +169,8 @@ class Planner:
     def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
         source, position = self._sources[name], self._position(last, name)
         if name in waiting:
-            found = source.advance(position, 0)
-            return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+            asked = source.advance(position, 0)
+            return dataclasses.replace(asked, position=position, finished=asked.finished and asked.position == position)
         left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
         if left_out and isinstance(source, SelectiveEnumerator):
             return source.advance_without(position, self._credit[name], left_out)
@@ -187,8 +187,8 @@ class Planner:
 
     def _position(self, plan: EpochPlan, source: str) -> Any:
         """Where a plan leaves a source; one the job did not have then stands at its beginning."""
-        found = plan.sources.get(source)
-        return self._sources[source].initial() if found is None else found
+        position = plan.sources.get(source)
+        return self._sources[source].initial() if position is None else position
 
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
         now = self._now(last, advances)
@@ -288,6 +288,7 @@ def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, 
     whole, before = max(1, sum(weights)), 0
     shares: list[list[tuple[str, Split]]] = [[] for _ in range(tasks)]
     for named, weight in zip(splits, weights, strict=True):
+        # The share that the middle of the split falls into.
         shares[min(tasks - 1, (before + weight // 2) * tasks // whole)].append(named)
         before += weight
     return [share for share in shares if share] or [[]]

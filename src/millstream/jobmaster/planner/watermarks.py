@@ -178,11 +178,11 @@ def partition_watermarks(
     steps: Iterable[TimeStep], state: PlannerState, facts: PlanningFacts, paused: Collection[str]
 ) -> tuple[PartitionWatermark, ...]:
     """Every partition with its watermark; those that hold a step back are the lowest that are not idle."""
-    found: list[PartitionWatermark] = []
+    partitions: list[PartitionWatermark] = []
     for step in steps:
         marks = sorted(marks_of(step, state, facts))
         lowest = min((mark.watermark for mark in marks if not mark.is_idle), default=None)
-        found += [
+        partitions += [
             PartitionWatermark(
                 step=step.id,
                 partition=mark.partition,
@@ -193,4 +193,4 @@ def partition_watermarks(
             )
             for mark in marks
         ]
-    return tuple(found)
+    return tuple(partitions)
