@@ -11,7 +11,7 @@ import millstream as ms
 from millstream.api.running.control import Answer, Request
 from millstream.checkpoint.head import Head
 from millstream.checkpoint.lease import LeaseRecord
-from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, Segment, SinkRecord, SourceRange
+from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.model.connector import ConnectorSpec, declaration, is_written_directly
 from millstream.model.counts import StepCounts
@@ -81,7 +81,7 @@ CHECKPOINT = [
     SourceRange,
     ParticipantRecord,
     SinkRecord,
-    Segment,
+    StateFileRecord,
     Request,
     Answer,
 ]

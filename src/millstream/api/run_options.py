@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from millstream.api.running.job import Engine, engine_for, listening
+from millstream.api.running.job import JobRunner, engine_for, listening
 from millstream.api.running.result import Listener
 from millstream.graph.model import OnStop, StreamModel
 from millstream.model.connector import NewerOutput
@@ -37,7 +37,7 @@ class RunOptions:
     on_stop: OnStop | None = None
     on_epoch: Listener | None = None
 
-    def engine(self, job: StreamModel) -> Engine:
+    def engine(self, job: StreamModel) -> JobRunner:
         """The engine of a run of this job; what is wrong with the job or an option is refused here."""
         return engine_for(
             compile_job(job, self._deployment()).deployment,

@@ -8,45 +8,42 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from millstream.checkpoint.decisions import (
+    Adopt,
+    EpochDigest,
+    EpochStanding,
+    Phase,
+    Prepare,
+    Stop,
+    Unfinished,
+    decide_new,
+    decide_replay,
+    epoch_standing,
+    restoration,
+    retired_manifests,
+    sort_manifests,
+    unfinished,
+)
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import HeadKeeper
 from millstream.checkpoint.manifest import (
     EpochManifest,
-    Kind,
     ParticipantRecord,
-    Segment,
-    SinkRecord,
-    SourceRange,
     decode_manifest,
     encode_manifest,
-    epoch_of,
     manifest_name,
     manifest_prefix,
-    token_of,
 )
 from millstream.checkpoint.participant import Participant
 from millstream.checkpoint.sealed import damaged
+from millstream.checkpoint.staged import Identity, StagedEpoch, manifest_of
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.model.ids import Epoch
-from millstream.plan.fingerprint import Fingerprint
-
-
-class Phase(StrEnum):
-    """How far an epoch is. `ABORTED` follows any phase before `DURABLE`, none after it."""
-
-    CREATED = "CREATED"
-    STAGING = "STAGING"
-    PRECOMMITTED = "PRECOMMITTED"
-    DURABLE = "DURABLE"
-    COMMITTED = "COMMITTED"
-    ABORTED = "ABORTED"
-
 
 _FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
     Phase.CREATED: (Phase.COMMITTED, Phase.ABORTED),
@@ -58,48 +55,12 @@ _FOLLOWS: dict[Phase, tuple[Phase, ...]] = {
 }
 
 
-class Owner(Protocol):
+class OwnershipCheck(Protocol):
     """Whoever may write: raises once another took over."""
 
     def check(self) -> None:
         """Raise unless still the owner."""
         ...
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose epochs these are."""
-
-    job: str
-    lineage: str
-    token: int
-    guarantee: str
-    fingerprint: Fingerprint
-    parallelism: int
-    depth: int
-    engine: str
-    requirements: dict[str, Any] = {}
-    operators: dict[str, Any] = {}
-    uids: dict[str, str] = {}
-    history: list[tuple[str, int]] = []
-
-
-class StagedEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """An epoch whose rows are all staged."""
-
-    epoch: Epoch
-    digest: str
-    follows: str
-    """Digest of the epoch before, as the plan of this one knows it."""
-    kind: Kind
-    plan: dict[str, Any]
-    planner: dict[str, Any]
-    messages: dict[str, list[Any]]
-    """Per participant: the commit messages of its tasks, in task order; of a source its position."""
-    counts: dict[str, dict[str, int]]
-    sources: dict[str, SourceRange] = {}
-    watermarks: dict[str, int] = {}
-    sinks: dict[str, SinkRecord] = {}
-    segments: list[Segment] = []
 
 
 class EpochCoordinator:
@@ -111,7 +72,7 @@ class EpochCoordinator:
         head: HeadKeeper,
         identity: Identity,
         participants: Mapping[str, Participant],
-        owner: Owner,
+        owner: OwnershipCheck,
         *,
         retained: int = 50,
     ) -> None:
@@ -134,9 +95,7 @@ class EpochCoordinator:
         check(newest)
         self._remove_undecided()
         for name, participant in reversed(self._participants.items()):
-            record = None if newest is None else newest.participants.get(name)
-            epoch = None if newest is None else Epoch(newest.epoch)
-            participant.restore(epoch, None if record is None else record.handle)
+            participant.restore(*restoration(newest, name))
         return newest
 
     def newest(self) -> EpochManifest | None:
@@ -145,32 +104,31 @@ class EpochCoordinator:
         return None if head.epoch is None else self._read(head.manifest)
 
     def _remove_undecided(self) -> None:
-        """A manifest the head never came to name is a staged epoch that was not durable.
-
-        Only those of earlier owners: if this one was replaced without knowing, the newer ones are not its to remove.
-        """
+        """A manifest the head never came to name is a staged epoch that was not durable."""
         head = self._head.current
-        newest = -1 if head.epoch is None else head.epoch
-        for name in self._store.names(manifest_prefix(head.lineage)):
-            if epoch_of(name) > newest and token_of(name) < self._identity.token:
-                self._store.delete(name)
-            else:
-                self._kept.append(name)
+        names = self._store.names(manifest_prefix(head.lineage))
+        parted = sort_manifests(names, durable=head.epoch, token=self._identity.token)
+        for name in parted.undecided:
+            self._store.delete(name)
+        self._kept += parted.kept
 
     # One epoch.
 
     def begin(self, epoch: Epoch) -> None:
         """The epoch's range is fixed; its rows are about to be staged. An epoch that is not the next one is refused."""
         self._owner.check()
-        newest = -1 if self._head.current.epoch is None else self._head.current.epoch
-        if epoch < 0 or epoch not in (newest, newest + 1):
+        if not self._standing(epoch).may_begin:
+            newest = -1 if self._head.current.epoch is None else self._head.current.epoch
             msg = f"epoch {epoch} does not follow the newest durable epoch {newest}"
             raise CheckpointRefused(msg, code="CKPT-013", hint="see `millstream doctor CHECKPOINT`")
-        self.abort()
-        if self.phase is Phase.DURABLE:
-            # Its publication failed. It comes before anything new: recovery publishes one epoch, so there may not be two.
-            assert self._newest is not None, "a durable epoch has a manifest"
-            self._publish(self._newest)
+        match unfinished(self.phase):
+            case Unfinished.GIVE_UP:
+                self._enter(Phase.ABORTED)
+            case Unfinished.PUBLISH:
+                assert self._newest is not None, "a durable epoch has a manifest"
+                self._publish(self._newest)
+            case Unfinished.NOTHING:
+                pass
         self._enter(Phase.CREATED)
         self._enter(Phase.STAGING)
 
@@ -195,48 +153,47 @@ class EpochCoordinator:
 
     def abort(self) -> None:
         """The epoch failed before it was durable. Prepared work is kept: `restore` decides about it."""
-        if self.phase in (Phase.CREATED, Phase.STAGING, Phase.PRECOMMITTED):
+        if unfinished(self.phase) is Unfinished.GIVE_UP:
             self._enter(Phase.ABORTED)
 
     def _enter(self, phase: Phase) -> None:
         assert self.phase in _FOLLOWS[phase], f"{phase} cannot follow {self.phase}"
         self.phase = phase
 
+    def _standing(self, epoch: int) -> EpochStanding:
+        return epoch_standing(epoch, self._head.current.epoch)
+
     def _is_decided(self, epoch: Epoch) -> bool:
-        return self._head.current.epoch is not None and epoch <= self._head.current.epoch
+        return self._standing(epoch).is_decided
 
     def _adopt(self, staged: StagedEpoch) -> EpochManifest:
-        """The manifest has the decision; what the replay staged is dropped."""
+        """An epoch that is durable already comes back."""
         decided = self.newest()
         assert decided is not None, "a decided epoch has a manifest"
-        if (decided.epoch, decided.digest) != (staged.epoch, staged.digest):
-            msg = f"epoch {staged.epoch} came back with other rows than its manifest records"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-004",
-                found=staged.digest,
-                known=decided.digest,
-                hint="the source or the checkpoint was changed; restore it",
-            )
+        match decide_replay(EpochDigest(staged.epoch, staged.digest), EpochDigest(decided.epoch, decided.digest)):
+            case Stop(problem):
+                raise problem
+            case Adopt():
+                self._drop_replayed(staged, decided)
+                self._publish(decided)
+        return decided
+
+    def _drop_replayed(self, staged: StagedEpoch, decided: EpochManifest) -> None:
+        """What the manifest names takes the place of what the replay staged."""
         self._enter(Phase.DURABLE)
         for name, participant in self._participants.items():
             participant.discard(staged.messages.get(name, []))
             if name in decided.participants:
                 participant.decide(staged.epoch, decided.participants[name].handle)
-        self._publish(decided)
-        return decided
 
     def _check_chain(self, staged: StagedEpoch) -> None:
-        """An epoch starts where the one before ended: its plan names the digest of that one."""
-        if self._newest is not None and staged.follows != self._newest.digest:
-            msg = f"epoch {staged.epoch} does not start where epoch {self._newest.epoch} ended"
-            raise CheckpointRefused(
-                msg,
-                code="CKPT-014",
-                found=staged.follows,
-                known=self._newest.digest,
-                hint="the source positions or the checkpoint were changed; see `millstream doctor CHECKPOINT`",
-            )
+        """An epoch starts where the one before ended."""
+        newest = None if self._newest is None else EpochDigest(self._newest.epoch, self._newest.digest)
+        match decide_new(staged.epoch, staged.follows, newest):
+            case Stop(problem):
+                raise problem
+            case Prepare():
+                pass
 
     def _prepared(self, staged: StagedEpoch) -> EpochManifest:
         records: dict[str, ParticipantRecord] = {}
@@ -248,7 +205,8 @@ class EpochCoordinator:
             handle = participant.prepare(staged.epoch)
             records[name] = ParticipantRecord(type=participant.type, state=saved[name], handle=handle)
         self._enter(Phase.PRECOMMITTED)
-        return self._manifest(staged, records)
+        created_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        return manifest_of(self._identity, staged, records, created_at=created_at)
 
     def _make_durable(self, manifest: EpochManifest) -> None:
         """Write the manifest, then move the head to it. Both are refused once another owner moved the head."""
@@ -281,36 +239,6 @@ class EpochCoordinator:
             failpoint("sink_published")
         self._enter(Phase.COMMITTED)
 
-    def _manifest(self, staged: StagedEpoch, participants: dict[str, ParticipantRecord]) -> EpochManifest:
-        identity = self._identity
-        return EpochManifest(
-            job=identity.job,
-            lineage=identity.lineage,
-            epoch=staged.epoch,
-            token=identity.token,
-            kind=staged.kind,
-            guarantee=identity.guarantee,
-            requirements=identity.requirements,
-            fingerprint=identity.fingerprint.whole,
-            fingerprint_steps=identity.fingerprint.steps,
-            parallelism=identity.parallelism,
-            depth=identity.depth,
-            engine=identity.engine,
-            digest=staged.digest,
-            plan=staged.plan,
-            planner=staged.planner,
-            sources=staged.sources,
-            watermarks=staged.watermarks,
-            operators=identity.operators,
-            uids=identity.uids,
-            history=identity.history,
-            participants=participants,
-            sinks=staged.sinks,
-            segments=staged.segments,
-            counts=staged.counts,
-            created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        )
-
     def _read(self, name: str) -> EpochManifest:
         content = self._store.read(name)
         if content is None:
@@ -319,10 +247,10 @@ class EpochCoordinator:
         return decode_manifest(content, name=name)
 
     def _retire(self) -> None:
-        """Remove manifests of epochs far behind. By epoch, so that an owner replaced meanwhile removes nothing newer."""
-        head = self._head.current
-        assert head.epoch is not None, "an epoch was just published"
-        past = [name for name in self._kept if epoch_of(name) <= head.epoch - self._retained]
+        """Remove manifests of epochs far behind."""
+        durable = self._head.current.epoch
+        assert durable is not None, "an epoch was just published"
+        past = retired_manifests(self._kept, durable=durable, retained=self._retained)
         for name in past:
             self._store.delete(name)
         self._kept = [name for name in self._kept if name not in past]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.checkpoint.decisions import ReadBack, read_back
 from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.checkpoint.stores.base import ManifestStore
@@ -105,18 +106,23 @@ class HeadKeeper:
             raise _fenced(wanted, self._head)
         content = encode_head(wanted)
         if not self._store.swap(HEAD, self._stored, content):
-            found = self._store.read(HEAD)
-            if found != content:
-                raise self._replaced(wanted, found)
+            self._resolve(wanted, content)
         self._stored, self._head = content, wanted
 
-    def _replaced(self, wanted: Head, found: bytes | None) -> Exception:
-        if found is None:
-            msg = "the head of the checkpoint is gone"
-            return CheckpointRefused(
-                msg, code="CKPT-012", hint="someone removed it; see `millstream doctor CHECKPOINT`"
-            )
-        return _fenced(wanted, decode_head(found))
+    def _resolve(self, wanted: Head, sent: bytes) -> None:
+        stored = self._store.read(HEAD)
+        match read_back(sent, stored):
+            case ReadBack.LANDED:
+                return
+            case ReadBack.GONE:
+                msg, hint = (
+                    "the head of the checkpoint is gone",
+                    "someone removed it; see `millstream doctor CHECKPOINT`",
+                )
+                raise CheckpointRefused(msg, code="CKPT-012", hint=hint)
+            case ReadBack.REPLACED | ReadBack.BEHIND:
+                assert stored is not None, "what replaced the head is there"
+                raise _fenced(wanted, decode_head(stored))
 
 
 def _fenced(wanted: Head, other: Head) -> Fenced:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from millstream.checkpoint.decisions import Challenge, Hold, ReadBack, challenge, hold, read_back
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.owner import ProcessIdentity, this_process
 from millstream.checkpoint.sealed import seal, unseal_as
@@ -28,6 +29,10 @@ _ATTEMPTS = 5
 """How often a record is written anew because an earlier write of this owner, taken for failed, turns out to be there."""
 _given_up: set[str] = set()
 """Owners of this process that could not learn whether they took the lease. Nobody holds what they may have written."""
+_OPEN = (ExternalFailure, OSError)
+"""After these nobody knows whether a write landed; the next one tells."""
+_LOST = (Fenced, CheckpointRefused)
+"""After these the lease is another's, or nobody's."""
 _log = logging.getLogger(__name__)
 
 
@@ -82,27 +87,41 @@ class Lease:
 
     def check(self) -> None:
         """Raise unless the lease is held now: a process that slept renews before it goes on, or learns that it lost."""
-        if self._lost is None and time.monotonic() - self._renewed > self._record.term / 1000 * 2 / 3:
+        if self._hold is Hold.DOUBTFUL:
             self._renew_now()
-        if self._lost is not None:
-            raise self._lost
-        if self._ended.is_set():
-            msg = "the lease was given back"
-            raise Fenced(msg, found=f"token {self.token}", hint="this run ends by itself")
+        match self._hold:
+            case Hold.LOST:
+                assert self._lost is not None, "a lease that is lost says why"
+                raise self._lost
+            case Hold.GIVEN_BACK:
+                msg = "the lease was given back"
+                raise Fenced(msg, found=f"token {self.token}", hint="this run ends by itself")
+            case Hold.SURE | Hold.DOUBTFUL:
+                return
+
+    @property
+    def _hold(self) -> Hold:
+        return hold(
+            is_lost=self._lost is not None,
+            is_given_back=self._ended.is_set(),
+            silent_seconds=time.monotonic() - self._renewed,
+            term=self._record.term,
+        )
 
     def _renew_now(self) -> None:
         """A renewal that failed may have landed: the next one tells, so that a lost reply alone ends no run."""
         try:
             self._renew()
-        except (ExternalFailure, OSError) as problem:
+        except _OPEN as problem:
             _log.warning("the lease could not be renewed, trying again: %s", problem)
             self._renew()
 
     def _keep(self) -> None:
+        # Twice in the two thirds of the term after which `check` doubts: one renewal may fail.
         while not self._ended.wait(self._record.term / 1000 / 3) and self._lost is None:
             try:
                 self._renew()
-            except (ExternalFailure, OSError) as problem:
+            except _OPEN as problem:
                 # The store may come back; `check` decides when the term is nearly over.
                 _log.warning("the lease could not be renewed: %s", problem)
 
@@ -116,7 +135,7 @@ class Lease:
         sent = time.monotonic()
         try:
             self._written = rewritten(self._store, self._written, **changes)
-        except (Fenced, CheckpointRefused) as problem:
+        except _LOST as problem:
             self._lost = problem
         else:
             self._renewed = sent
@@ -130,7 +149,7 @@ class Lease:
                 return
             try:
                 self._write(is_released=True, is_settled=settled)
-            except (ExternalFailure, OSError) as problem:
+            except _OPEN as problem:
                 # Whatever ended the run matters more; the lease runs out by itself.
                 _log.warning("the lease could not be given back: %s", problem)
 
@@ -149,18 +168,33 @@ def acquire(
     while True:
         stored = store.read(LEASE)
         record = None if stored is None else decode_lease(stored)
-        if stored != watched:
-            if watched is not None and record is not None and not _is_free(record):
-                raise _held(record)
+        has_changed, was_watched = stored != watched, watched is not None
+        if has_changed:
             watched, since = stored, monotonic()
-        if record is None or _is_free(record) or monotonic() - since >= record.term / 1000:
-            token = max(token_above, 0 if record is None else record.token) + 1
-            taken = time.monotonic()
-            written = _taken(store, stored, token=token, term=term)
-            if written is not None:
-                return Lease(store, written, taken=taken)
-            continue
-        sleep(min(0.2, term / 10_000))
+        decision = challenge(
+            None if record is None else record.term,
+            is_free=record is not None and _is_free(record),
+            is_renewed=has_changed and was_watched,
+            silent_seconds=monotonic() - since,
+        )
+        match decision:
+            case Challenge.REFUSE:
+                assert record is not None, "a lease that was renewed is there"
+                raise _held(record)
+            case Challenge.TAKE:
+                token = max(token_above, 0 if record is None else record.token) + 1
+                lease = _lease(store, stored, token=token, term=term)
+                if lease is not None:
+                    return lease
+            case Challenge.WATCH:
+                # Ten times in a term of ours, so that a renewal of its owner is seen soon.
+                sleep(min(0.2, term / 10_000))
+
+
+def _lease(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Lease | None:
+    taken = time.monotonic()
+    written = _taken(store, stored, token=token, term=term)
+    return None if written is None else Lease(store, written, taken=taken)
 
 
 def _taken(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Written | None:
@@ -174,7 +208,7 @@ def _taken(store: ManifestStore, stored: bytes | None, *, token: int, term: int)
         if store.swap(LEASE, stored, written.content) or store.read(LEASE) == written.content:
             failpoint("lease_taken")
             return written
-    except (ExternalFailure, OSError) as problem:
+    except _OPEN as problem:
         return _settled(store, written, problem)
     return None
 
@@ -207,24 +241,31 @@ def rewritten(store: ManifestStore, written: Written, **changes: Any) -> Written
         if store.swap(LEASE, written.content, content):
             failpoint("lease_written")
             return Written(wanted, content)
-        found = store.read(LEASE)
-        if found == content:
-            return Written(wanted, content)
-        written = _own(written.record, found)
+        stored = store.read(LEASE)
+        other = None if stored is None or stored == content else decode_lease(stored)
+        match read_back(content, stored, is_own=_is_own(written.record, other)):
+            case ReadBack.LANDED:
+                return Written(wanted, content)
+            case ReadBack.BEHIND:
+                assert stored is not None, "an earlier write is there"
+                assert other is not None, "an earlier write can be read"
+                written = Written(other, stored)
+            case ReadBack.REPLACED | ReadBack.GONE:
+                raise _replaced(written.record, other)
     msg = "the lease of this run changes all the time"
     raise ExternalFailure(
         msg, code="CKPT-060", found=f"token {written.record.token}", hint="check the store of the lease"
     )
 
 
-def _own(mine: LeaseRecord, found: bytes | None) -> Written:
-    """The record that is stored, if it is one of this owner."""
-    other = None if found is None else decode_lease(found)
-    if found is not None and other is not None and (other.owner, other.token) == (mine.owner, mine.token):
-        return Written(other, found)
+def _is_own(mine: LeaseRecord, other: LeaseRecord | None) -> bool:
+    return other is not None and (other.owner, other.token) == (mine.owner, mine.token)
+
+
+def _replaced(mine: LeaseRecord, other: LeaseRecord | None) -> Fenced:
     msg = "another owner took over this checkpoint"
     known = "nothing" if other is None else f"token {other.token}"
-    raise Fenced(msg, found=f"token {mine.token}", known=known, hint="this run ends by itself")
+    return Fenced(msg, found=f"token {mine.token}", known=known, hint="this run ends by itself")
 
 
 def _is_free(record: LeaseRecord) -> bool:

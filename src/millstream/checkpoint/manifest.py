@@ -46,7 +46,7 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class StateFileRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A file of state that belongs to the epoch."""
 
     type: str
@@ -95,7 +95,7 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The earlier lineages that count, each with its last epoch."""
     participants: dict[str, ParticipantRecord] = {}
     sinks: dict[str, SinkRecord] = {}
-    segments: list[Segment] = []
+    segments: list[StateFileRecord] = []
     counts: dict[str, dict[str, int]] = {}
     """Rows of this epoch per step."""
     created_at: str
@@ -117,6 +117,7 @@ def source_connectors(manifest: EpochManifest) -> dict[str, str]:
 
 def manifest_name(lineage: str, epoch: int, token: int) -> str:
     """Where a manifest is stored. Two owners never write one name."""
+    # Padded, so that stores which list by name list by epoch.
     return f"{manifest_prefix(lineage)}{epoch:012d}-{token:06d}.json"
 
 
@@ -136,12 +137,12 @@ def token_of(name: str) -> int:
 
 
 def _numbers(name: str) -> tuple[int, int]:
-    found = _NAME.fullmatch(name)
-    if found is None:
+    numbers = _NAME.fullmatch(name)
+    if numbers is None:
         msg = "an object among the manifests has no manifest's name"
         known = "manifests/LINEAGE/EPOCH-TOKEN.json"
         raise CheckpointRefused(msg, code="CKPT-062", found=repr(name), known=known, hint="move it elsewhere")
-    return int(found[1]), int(found[2])
+    return int(numbers[1]), int(numbers[2])
 
 
 def encode_manifest(manifest: EpochManifest) -> bytes:

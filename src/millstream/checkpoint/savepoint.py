@@ -141,21 +141,25 @@ def decode_savepoint(data: bytes, *, name: str) -> Savepoint:
 
 def read_savepoint(path: Path | str) -> Savepoint:
     """The record of the savepoint at a path; that there is none is an error."""
-    found = _stored(Path(path))
-    if found is None:
+    savepoint = _stored(Path(path))
+    if savepoint is None:
         raise _none_at(Path(path))
-    return found
+    return savepoint
 
 
 def existing_savepoint(path: Path | str, savepoint_id: str) -> Savepoint | None:
     """What an earlier request of this id has made at this path; another savepoint there is refused."""
-    found = _stored(Path(path))
-    if found is not None and found.id != savepoint_id:
+    existing = _stored(Path(path))
+    if existing is not None and existing.id != savepoint_id:
         msg = f"directory {path} holds another savepoint"
         raise CheckpointRefused(
-            msg, code="SAVE-006", found=found.id, known=savepoint_id, hint="choose another directory, or dispose of it"
+            msg,
+            code="SAVE-006",
+            found=existing.id,
+            known=savepoint_id,
+            hint="choose another directory, or dispose of it",
         )
-    return found
+    return existing
 
 
 def create_savepoint(path: Path | str, savepoint: Savepoint) -> Savepoint:
@@ -168,19 +172,19 @@ def create_savepoint(path: Path | str, savepoint: Savepoint) -> Savepoint:
     failpoint("savepoint_written")
     if store.create(RECORD, encode_savepoint(savepoint)):
         return savepoint
-    found = existing_savepoint(root, savepoint.id)
-    if found is None:
+    existing = existing_savepoint(root, savepoint.id)
+    if existing is None:
         msg = f"the savepoint at {root} was removed while it was written"
         raise CheckpointRefused(msg, code="SAVE-001", known=RECORD, hint="take it again")
-    return found
+    return existing
 
 
 def list_savepoints(folder: Path | str) -> list[Listed]:
     """The savepoints directly inside a folder, oldest first; those that cannot be read come last, with the reason."""
     root = Path(folder)
     places = sorted(path.parent for path in root.glob(f"*/{RECORD}")) if root.is_dir() else []
-    found = [_listed(place) for place in places]
-    return sorted(found, key=lambda each: "~" if each.savepoint is None else each.savepoint.created_at)
+    listed = [_listed(place) for place in places]
+    return sorted(listed, key=lambda each: "~" if each.savepoint is None else each.savepoint.created_at)
 
 
 def dispose_savepoint(path: Path | str) -> None:

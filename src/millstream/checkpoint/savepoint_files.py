@@ -123,8 +123,8 @@ def _misfit(root: Path, file: PageFile) -> CheckpointRefused | None:
             index = reader.index
     except CheckpointRefused as problem:
         return problem
-    found = (min(index), max(index)), read, sum(group.entries for group in index.values())
-    if found != (file.groups, file.pages, file.entries):
+    counted = (min(index), max(index)), read, sum(group.entries for group in index.values())
+    if counted != (file.groups, file.pages, file.entries):
         return damaged_file(file.path, "its key groups, pages or entries are not those of the record")
     return None
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import shutil
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -18,7 +21,7 @@ from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.watch import watch
 from millstream.errors import MillstreamError
-from millstream.jobmaster.attempts import run_tolerant
+from millstream.jobmaster.attempts import Attempts, run_tolerant
 from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.run import Run
 from millstream.jobmaster.stopping import NoSignals, StopSignals, stop_signals
@@ -50,60 +53,38 @@ def run(
     """
     control = control or RunControl()
     with stop_signals(control, deployment.on_stop) as signals:
-        attempts = _Attempts(clock, listener, control, start, signals, debug=debug or is_debugging())
-        return signals.checked(_run(deployment, attempts, control))
+        with _checkpointed(deployment) as placed:
+            open_run = partial(
+                Run,
+                placed,
+                engine="spark",
+                clock=clock,
+                listener=listener,
+                control=control,
+                start=start,
+                side=SparkSide(),
+            )
+            attempts = Attempts(open_run, partial(_run_query, signals=signals, debug=debug or is_debugging()))
+            result = run_tolerant(attempts.once, deployment.epochs.tolerated_failures, attempts, control)
+        result.checkpoint = deployment.checkpoint
+        return signals.checked(result)
 
 
-def _run(deployment: DeploymentPlan, attempts: _Attempts, control: RunControl) -> RunResult:
-    tolerated = deployment.epochs.tolerated_failures
+@contextlib.contextmanager
+def _checkpointed(deployment: DeploymentPlan) -> Iterator[DeploymentPlan]:
+    """A deployment with a checkpoint directory, if need be one that is removed at the end."""
     if deployment.checkpoint is not None:
-        return run_tolerant(lambda so_far: attempts.once(deployment, so_far), tolerated, attempts, control)
+        yield deployment
+        return
     folder = tempfile.mkdtemp(prefix="millstream-")
     try:
-        temporary = dataclasses.replace(deployment, checkpoint=folder)
-        result = run_tolerant(lambda so_far: attempts.once(temporary, so_far), tolerated, attempts, control)
-        result.checkpoint = None
-        return result
+        yield dataclasses.replace(deployment, checkpoint=folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Attempts:
-    def __init__(
-        self,
-        clock: Clock | None,
-        listener: Listener | None,
-        control: RunControl,
-        start: Start | None,
-        signals: StopSignals | NoSignals,
-        *,
-        debug: bool,
-    ) -> None:
-        self._clock, self._listener, self._control, self._start, self._debug = clock, listener, control, start, debug
-        self._signals = signals
-        self.result: RunResult | None = None
-
-    def once(self, deployment: DeploymentPlan, result: RunResult | None) -> RunResult:
-        """One attempt."""
-        run_state = Run(
-            deployment,
-            engine="spark",
-            clock=self._clock,
-            listener=self._listener,
-            control=self._control,
-            start=self._start,
-            side=SparkSide(),
-            result=result,
-        )
-        self.result = run_state.result
-        with run_state:
-            if not run_state.is_complete:
-                _run_query(deployment, run_state, self._signals, debug=self._debug)
-        return run_state.result
-
-
-def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals | NoSignals, *, debug: bool) -> None:
-    checkpoint = run_state.folder("spark")
+def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool) -> None:
+    deployment, checkpoint = run_state.deployment, run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
     signals.hold()  # Spark takes Ctrl-C for itself where it starts
@@ -122,14 +103,18 @@ def _run_query(deployment: DeploymentPlan, run_state: Run, signals: StopSignals 
             if _is_cancelled(run_state):
                 return
             cause = run_state.lease.lost or planner.problem or loop.problem or problem
-            # What went wrong in our own code is shown with where it did; Spark's account only to those who ask.
-            is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
             error = translated(cause)
-            raise error from (cause if error is not cause and (debug or not is_known) else error.__cause__)
+            raise error from _shown_cause(error, cause, debug=debug)
         finally:
             planner.close()
             if has_closing(deployment):
                 close_in_workers(session, shipped.digest)
+
+
+def _shown_cause(error: Exception, cause: Exception, *, debug: bool) -> BaseException | None:
+    """What went wrong in our own code is shown with where it did; Spark's account only to those who ask."""
+    is_known = isinstance(cause, (MillstreamError, PySparkException, Py4JError, OSError))
+    return cause if error is not cause and (debug or not is_known) else error.__cause__
 
 
 def _is_cancelled(run_state: Run) -> bool:

@@ -15,6 +15,7 @@ from millstream.jobmaster.run import Run
 from millstream.spark.query.epoch import EpochLoop
 
 _SETTLE_SECONDS = 10.0
+"""Spark logs an epoch right behind its output; a store that is slower than this costs a replay, no rows."""
 
 
 def watch(query: StreamingQuery, loop: EpochLoop, run_state: Run, planner: PlannerSocket, executors: Executors) -> None:

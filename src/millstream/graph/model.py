@@ -12,7 +12,6 @@ from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId
 
-Mode = Literal["STREAMING"]
 OnStop = Literal["cancel", "suspend", "drain"]
 ON_STOP: tuple[OnStop, ...] = get_args(OnStop)
 MAX_KEY_GROUPS = 32768

@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from millstream.api.running.control import RunControl
 from millstream.api.running.result import RunResult
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.jobmaster.run import Run
 
 _FIRST_PAUSE = 0.2
+"""Seconds before the second attempt; doubled with every further failure in a row."""
 _LONGEST_PAUSE = 10.0
 
 
-class Attempts(Protocol):
-    """The attempts of one run."""
+class Attempts:
+    """The attempts of one run: each opens it anew and lets an engine work until the run has ended."""
 
-    result: RunResult | None
-    """What the last attempt had done when it failed."""
+    def __init__(self, open_run: Callable[..., Run], work: Callable[[Run], None]) -> None:
+        """`open_run` takes the result so far as `result=`."""
+        self._open_run, self._work = open_run, work
+        self.result: RunResult | None = None
+        """What the last attempt had done when it failed."""
+
+    def once(self, result: RunResult | None) -> RunResult:
+        """One attempt."""
+        run = self._open_run(result=result)
+        self.result = run.result
+        with run:
+            if not run.is_complete:
+                self._work(run)
+        return run.result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Again:
+    """The run is started again, after a pause in seconds."""
+
+    pause: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The failure ends the run."""
+
+
+def after_failure(problem: Exception, *, in_a_row: int, tolerated: int, can_go_on: bool) -> Again | GiveUp:
+    """What follows a failure.
+
+    Args:
+        problem: what failed.
+        in_a_row: failures without a published epoch between them, this one included.
+        tolerated: how many of them are got over.
+        can_go_on: whether the run had begun, and nobody asked it to end.
+    """
+    may_pass = isinstance(problem, MillstreamError) and problem.retry == "backoff"
+    if not can_go_on or in_a_row > tolerated or not may_pass:
+        return GiveUp()
+    return Again(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (in_a_row - 1)))
 
 
 def run_tolerant(
@@ -32,7 +73,7 @@ def run_tolerant(
         attempts: knows what the last attempt had done when it failed.
         control: a run that has to end is not started again.
     """
-    failures, epochs = 0, 0
+    in_a_row, epochs = 0, 0
     while True:
         try:
             result = _typed(once, attempts.result)
@@ -40,21 +81,21 @@ def run_tolerant(
             control.failures += 1
             so_far = attempts.result
             if so_far is not None and so_far.epochs > epochs:
-                failures, epochs = 0, so_far.epochs
-            failures += 1
-            if so_far is None or failures > tolerated or control.must_end or not _may_pass(problem):
-                control.log.failed(problem)
-                raise
-            so_far.failures += 1
-            control.log.restarts(problem, in_a_row=failures, tolerated=tolerated)
-            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failures - 1)))
+                in_a_row, epochs = 0, so_far.epochs
+            in_a_row += 1
+            can_go_on = so_far is not None and not control.must_end
+            match after_failure(problem, in_a_row=in_a_row, tolerated=tolerated, can_go_on=can_go_on):
+                case GiveUp():
+                    control.log.failed(problem)
+                    raise
+                case Again(pause):
+                    assert so_far is not None, "a run that goes on had begun"
+                    so_far.failures += 1
+                    control.log.restarts(problem, in_a_row=in_a_row, tolerated=tolerated)
+                    time.sleep(pause)
         else:
             control.log.ended(result)
             return result
-
-
-def _may_pass(problem: Exception) -> bool:
-    return isinstance(problem, MillstreamError) and problem.retry == "backoff"
 
 
 def _typed(once: Callable[[RunResult | None], RunResult], so_far: RunResult | None) -> RunResult:

@@ -79,13 +79,13 @@ def participants_of(
     deployment: DeploymentPlan, sources: Mapping[str, SplitEnumerator], sinks: Mapping[str, SinkCommitter]
 ) -> dict[str, SourceParticipant | SinkParticipant]:
     """Sources and sinks as participants, by uid, from sources to sinks."""
-    found: dict[str, SourceParticipant | SinkParticipant] = {}
+    participants: dict[str, SourceParticipant | SinkParticipant] = {}
     for node in nodes_of(deployment):
         if isinstance(node.operation, Source):
-            found[node.uid] = SourceParticipant(node.operation.connector.name, sources[node.id])
+            participants[node.uid] = SourceParticipant(node.operation.connector.name, sources[node.id])
         elif isinstance(node.operation, Sink):
-            found[node.uid] = SinkParticipant(node.operation.connector.name, sinks[node.id])
-    return found
+            participants[node.uid] = SinkParticipant(node.operation.connector.name, sinks[node.id])
+    return participants
 
 
 def sink_protocol(connector: ConnectorSpec, deployment: DeploymentPlan) -> str:

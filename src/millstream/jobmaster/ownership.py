@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+import msgspec
+
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.head import HeadKeeper, newest_token, refuse_headless
+from millstream.checkpoint.head import Head, HeadKeeper, newest_token, refuse_headless
 from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, decode_lease
 from millstream.checkpoint.savepoint import read_savepoint
+from millstream.checkpoint.staged import Identity
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.contract.sink import SinkCommitter
 from millstream.errors import Fenced
-from millstream.jobmaster.connectors import open_sinks
+from millstream.jobmaster.connectors import open_sinks, uids_of
 from millstream.jobmaster.resume import check_restore
-from millstream.jobmaster.start import Beginning, begin
+from millstream.jobmaster.start import StartingPoint, starting_point
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
+from millstream.runtime.operators.layouts import layouts_of
+
+
+class Outrun(StrEnum):
+    """What an owner does that could not move the head to itself."""
+
+    LOOK_AGAIN = "look_again"
+    """An earlier owner moved it one last time: what it left is what this one starts from."""
+    GIVE_UP = "give_up"
+    """A later owner has it, or it is gone."""
+
+
+def outrun(stored: Head | None, token: int) -> Outrun:
+    """Decide by the head that is there now and the token of the owner that could not move it."""
+    return Outrun.GIVE_UP if stored is None or stored.token >= token else Outrun.LOOK_AGAIN
 
 
 class Ownership:
@@ -23,7 +43,7 @@ class Ownership:
     What it opens is closed with the other parts of the run, also when the start is refused half-way.
     """
 
-    beginning: Beginning
+    point: StartingPoint
     sinks: dict[str, SinkCommitter]
     replaced: LeaseRecord | None
     """The lease of an earlier owner that had not given it back."""
@@ -44,12 +64,31 @@ class Ownership:
     @property
     def lineage(self) -> str:
         """The lineage of the run."""
-        return self.beginning.head.lineage
+        return self.point.head.lineage
 
     @property
     def history(self) -> list[tuple[str, int]]:
         """The earlier lineages that count."""
-        return self.beginning.head.origin.history
+        return self.point.head.origin.history
+
+    def identity(self) -> Identity:
+        """What every manifest of this owner says about the job."""
+        plan = self._deployment.plan
+        guarantee = plan.graph.requirements.guarantee
+        return Identity(
+            job=self._deployment.name,
+            lineage=self.lineage,
+            token=self.lease.token,
+            guarantee=guarantee,
+            fingerprint=plan.fingerprint,
+            engine=self._engine,
+            parallelism=plan.parallelism,
+            depth=plan.depth,
+            requirements={"guarantee": guarantee, "key_groups": plan.key_groups},
+            operators={uid: msgspec.to_builtins(layout) for uid, layout in layouts_of(self._deployment).items()},
+            uids=uids_of(self._deployment),
+            history=self.history,
+        )
 
     def _leased(self) -> Lease:
         """One owner at a time. Tokens rise behind the head, should the lease be lost, and behind those of a savepoint."""
@@ -69,34 +108,32 @@ class Ownership:
             keeper = HeadKeeper(self._store, ignore_damage=self._start.ignore_state_once)
             if keeper.head is None and not self._start.ignore_state_once:
                 refuse_headless(self._store)
-            self._begin(begin(keeper.head, self._deployment.name, self.lease.token, self._start))
+            self._begin_at(starting_point(keeper.head, self._deployment.name, self.lease.token, self._start))
             try:
-                keeper.move(self.beginning.head)
+                keeper.move(self.point.head)
             except Fenced:
                 self._opened.close()
-                newer = HeadKeeper(self._store).head
-                if newer is None or newer.token >= self.lease.token:
+                if outrun(HeadKeeper(self._store).head, self.lease.token) is Outrun.GIVE_UP:
                     raise
                 continue
             failpoint("lineage_raised")
             self._succeed()
             return keeper
 
-    def _begin(self, beginning: Beginning) -> None:
+    def _begin_at(self, point: StartingPoint) -> None:
         """Everything that may be refused before the head moves."""
-        self.beginning = beginning
-        if beginning.savepoint is not None:
-            check_restore(self._deployment, beginning.savepoint, self._engine, self._start)
-        self.sinks = open_sinks(self._deployment, beginning.head.lineage, self.lease.token, self._opened)
-        origin = beginning.head.origin
-        if beginning.is_new and origin.starts_from_earlier and origin.newer_output == "refuse":
+        self.point = point
+        if point.savepoint is not None:
+            check_restore(self._deployment, point.savepoint, self._engine, self._start)
+        self.sinks = open_sinks(self._deployment, point.head.lineage, self.lease.token, self._opened)
+        if point.refuses_newer_output:
             for sink in self.sinks.values():
-                sink.check_newer(origin.history)
+                sink.check_newer(point.head.origin.history)
 
     def _succeed(self) -> None:
         """A new lineage closes the earlier ones in every sink."""
-        head = self.beginning.head
-        if head.epoch is None and head.origin.starts_from_earlier:
+        if self.point.closes_earlier:
+            origin = self.point.head.origin
             for sink in self.sinks.values():
                 sink.fence()
-                sink.succeed(head.origin.closes, head.origin.newer_output)
+                sink.succeed(origin.closes, origin.newer_output)

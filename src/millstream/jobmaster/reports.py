@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from millstream.checkpoint.coordinator import StagedEpoch
-from millstream.checkpoint.manifest import LOWEST_WATERMARK, Kind, Segment, SinkRecord, SourceRange
+from millstream.checkpoint.manifest import LOWEST_WATERMARK, Kind, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.sealed import digest_of
+from millstream.checkpoint.staged import StagedEpoch
 from millstream.errors import ExternalFailure
 from millstream.graph.step import Sink
 from millstream.jobmaster.connectors import nodes_of, sink_protocol, uids_of
@@ -53,7 +53,7 @@ def staged_epoch(
     learned: PlannerState,
     reports: Sequence[TaskReport],
     counts: Counts,
-    segments: Sequence[Segment],
+    segments: Sequence[StateFileRecord],
 ) -> StagedEpoch:
     """Everything the coordinator needs to decide the epoch that follows `last`."""
     uids = uids_of(deployment)

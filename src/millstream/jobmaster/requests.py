@@ -17,6 +17,7 @@ from millstream.plan.epoch import EpochPlan, SavepointRequest
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
+"""How often requests of other processes are looked for: every look lists the store."""
 
 
 class Requests:
@@ -54,7 +55,7 @@ class Requests:
         self._queue += self._control.taken()
         if time.monotonic() - self._polled >= _POLL_SECONDS:
             self._polled = time.monotonic()
-            self._queue += self._asked(self._box.taken())
+            self._queue += self._without_old_cancels(self._box.taken())
         for pending in list(self._queue):
             # Cancelling does not wait for what was asked before.
             if self._open and pending.request.action != "cancel":
@@ -65,12 +66,12 @@ class Requests:
             except (MillstreamError, OSError) as problem:
                 self._settle(pending, failed(pending.request.id, problem))
 
-    def _asked(self, found: list[Pending]) -> list[Pending]:
+    def _without_old_cancels(self, pendings: list[Pending]) -> list[Pending]:
         """Who asked an earlier run to stop at once has what was asked for: that run is over."""
-        for pending in [each for each in found if each.request.id in self._old and each.request.action == "cancel"]:
-            found.remove(pending)
+        for pending in [each for each in pendings if each.request.id in self._old and each.request.action == "cancel"]:
+            pendings.remove(pending)
             self._settle(pending, Answer(id=pending.request.id, done=True))
-        return found
+        return pendings
 
     def _begin(self, pending: Pending) -> None:
         request = pending.request

@@ -19,64 +19,72 @@ _OTHERWISE = "or take a savepoint and restore it: millstream savepoint create, t
 
 
 def check_resume(deployment: DeploymentPlan, newest: EpochManifest, engine: str) -> None:
-    """A checkpoint is resumed in place by its engine and parallelism, as long as the state may stay where it lies."""
-    plan = deployment.plan
-    if newest.engine != engine:
-        msg = "the checkpoint was written by another engine"
-        raise CheckpointRefused(
-            msg, code="CKPT-011", found=newest.engine, known=engine, hint=f"run it on that engine, {_OTHERWISE}"
-        )
-    if newest.parallelism != plan.parallelism:
-        msg = "the checkpoint was written with another parallelism"
-        raise CheckpointRefused(
-            msg,
-            code="CKPT-008",
-            found=newest.parallelism,
-            known=plan.parallelism,
-            hint=f"set parallelism={newest.parallelism}, {_OTHERWISE}",
-        )
-    stored, mine = shape_of_manifest(newest), shape_of(deployment)
-    refusal = compare(stored, mine).refusal()
-    if refusal is not None:
-        raise refusal
-    obstacles = [*obstacles_in_place(stored, mine), *_renamed(deployment, newest.uids)]
-    if obstacles:
-        msg = "the job changed since the checkpoint was written: " + "; ".join(obstacles)
-        raise CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, {_OTHERWISE}")
+    """Raise where `resume_refusal` has a reason."""
+    _raise_if_any(resume_refusal(deployment, newest, engine))
 
 
 def check_restore(deployment: DeploymentPlan, savepoint: Savepoint, engine: str, start: Start) -> None:
-    """A savepoint is restored by a job of its name whose state is compatible; a native one by the very same plan."""
-    if savepoint.job != deployment.name:
-        msg = "the savepoint belongs to another job"
-        raise CheckpointRefused(
-            msg, code="CKPT-005", found=savepoint.job, known=deployment.name, hint="restore it with that job"
-        )
-    refusal = compare(
-        shape_of_savepoint(savepoint), shape_of(deployment), allow_dropped=start.allow_dropped_state
-    ).refusal()
+    """Raise where `restore_refusal` has a reason."""
+    _raise_if_any(restore_refusal(deployment, savepoint, engine, start))
+
+
+def _raise_if_any(refusal: CheckpointRefused | None) -> None:
     if refusal is not None:
         raise refusal
-    if savepoint.kind == "native":
-        _check_native(deployment, savepoint, engine)
 
 
-def _check_native(deployment: DeploymentPlan, savepoint: Savepoint, engine: str) -> None:
+def resume_refusal(deployment: DeploymentPlan, newest: EpochManifest, engine: str) -> CheckpointRefused | None:
+    """A checkpoint is resumed in place by its engine and parallelism, as long as the state may stay where it lies."""
+    parallelism = deployment.plan.parallelism
+    if newest.engine != engine:
+        msg, hint = "the checkpoint was written by another engine", f"run it on that engine, {_OTHERWISE}"
+        return CheckpointRefused(msg, code="CKPT-011", found=newest.engine, known=engine, hint=hint)
+    if newest.parallelism != parallelism:
+        msg = "the checkpoint was written with another parallelism"
+        hint = f"set parallelism={newest.parallelism}, {_OTHERWISE}"
+        return CheckpointRefused(msg, code="CKPT-008", found=newest.parallelism, known=parallelism, hint=hint)
+    stored, mine = shape_of_manifest(newest), shape_of(deployment)
+    refusal = compare(stored, mine).refusal()
+    if refusal is not None:
+        return refusal
+    obstacles = [*obstacles_in_place(stored, mine), *_renamed(deployment, newest.uids)]
+    if not obstacles:
+        return None
+    msg = "the job changed since the checkpoint was written: " + "; ".join(obstacles)
+    return CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, {_OTHERWISE}")
+
+
+def restore_refusal(
+    deployment: DeploymentPlan, savepoint: Savepoint, engine: str, start: Start
+) -> CheckpointRefused | None:
+    """A savepoint is restored by a job of its name whose state is compatible; a native one by the very same plan."""
+    if savepoint.job != deployment.name:
+        msg, hint = "the savepoint belongs to another job", "restore it with that job"
+        return CheckpointRefused(msg, code="CKPT-005", found=savepoint.job, known=deployment.name, hint=hint)
+    stored, mine = shape_of_savepoint(savepoint), shape_of(deployment)
+    refusal = compare(stored, mine, allow_dropped=start.allow_dropped_state).refusal()
+    if refusal is None and savepoint.kind == "native":
+        return _native_refusal(deployment, savepoint, engine)
+    return refusal
+
+
+def _native_refusal(deployment: DeploymentPlan, savepoint: Savepoint, engine: str) -> CheckpointRefused | None:
     plan = deployment.plan
     if engine == "local" and deployment.checkpoint is None:
         msg = "a native savepoint is files of an engine, and this run keeps none"
-        raise CheckpointRefused(msg, code="CKPT-063", hint="run with checkpoint=DIR (--checkpoint DIR)")
+        return CheckpointRefused(msg, code="CKPT-063", hint="run with checkpoint=DIR (--checkpoint DIR)")
     stored = (savepoint.engine, savepoint.parallelism, savepoint.fingerprint)
     mine = (engine, plan.parallelism, plan.fingerprint.whole)
-    if stored != mine:
-        msg = "a native savepoint is restored by the plan, parallelism and engine that wrote it"
-        raise CheckpointRefused(
-            msg,
-            code="CKPT-023",
-            found=f"{engine}, parallelism {plan.parallelism}, plan {plan.fingerprint.whole}",
-            known=f"{savepoint.engine}, parallelism {savepoint.parallelism}, plan {savepoint.fingerprint}",
-            hint="restore it as it was and take a canonical savepoint there",
-        )
+    if stored == mine:
+        return None
+    msg = "a native savepoint is restored by the plan, parallelism and engine that wrote it"
+    return CheckpointRefused(
+        msg,
+        code="CKPT-023",
+        found=f"{engine}, parallelism {plan.parallelism}, plan {plan.fingerprint.whole}",
+        known=f"{savepoint.engine}, parallelism {savepoint.parallelism}, plan {savepoint.fingerprint}",
+        hint="restore it as it was and take a canonical savepoint there",
+    )
 
 
 def _renamed(deployment: DeploymentPlan, uids: dict[str, str]) -> list[str]:

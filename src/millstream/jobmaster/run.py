@@ -7,46 +7,42 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-import msgspec
-
-from millstream.api.functions.user_metrics import gathered
 from millstream.api.running.control import RunControl, request_ids
-from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
-from millstream.checkpoint.coordinator import EpochCoordinator, Identity, Phase
+from millstream.api.running.result import Listener, RunResult
+from millstream.checkpoint.coordinator import EpochCoordinator
+from millstream.checkpoint.decisions import Phase, Unfinished, unfinished
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.manifest import EpochManifest, StateFileRecord
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
-from millstream.errors import CheckpointRefused, ExternalFailure, MillstreamError
+from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.jobmaster.connectors import (
     open_sources,
     participants_of,
     source_folders,
-    uids_of,
 )
 from millstream.jobmaster.ownership import Ownership
-from millstream.jobmaster.planner.learned import PlannerState
-from millstream.jobmaster.planner.planner import Clock, Planner
+from millstream.jobmaster.planner.origin import open_planner
+from millstream.jobmaster.planner.planner import Clock
+from millstream.jobmaster.progress import Progress
 from millstream.jobmaster.reports import acknowledged, read_reports, staged_epoch
 from millstream.jobmaster.requests import Requests
 from millstream.jobmaster.resume import check_resume
-from millstream.jobmaster.savepoint.native import adopt_native, keep_manifest
-from millstream.jobmaster.savepoint.take import take_savepoint
-from millstream.jobmaster.start import Beginning, restored_plan, restored_state
-from millstream.model.counts import Counts, StepCounts, total
+from millstream.jobmaster.savepoint.native import adopt_native
+from millstream.jobmaster.savepoint.of_run import RunSavepoints
+from millstream.model.counts import total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
-from millstream.runtime.messages import RunIdentity, TaskReport
-from millstream.runtime.operators.layouts import layouts_of
+from millstream.runtime.messages import RunIdentity
 from millstream.state.transfer.load import load_sources
 
-Engine = Literal["spark", "local"]
+EngineName = Literal["spark", "local"]
 
 
 class EngineSide(Protocol):
@@ -71,7 +67,7 @@ class Run:
         self,
         deployment: DeploymentPlan,
         *,
-        engine: Engine,
+        engine: EngineName,
         clock: Clock | None = None,
         listener: Listener | None = None,
         start: Start | None = None,
@@ -80,7 +76,7 @@ class Run:
         result: RunResult | None = None,
     ) -> None:
         self.deployment, self.engine = deployment, engine
-        self._clock, self._listener = clock or _wall_clock, listener
+        self._clock = clock or _wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._side = side
         control = control or RunControl()
@@ -94,44 +90,60 @@ class Run:
             self._old_requests = request_ids(self._store) if control.failures == 0 else frozenset()
             self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
             self.lease, self.lineage = self._owned.lease, self._owned.lineage
-            self._open(self._owned.beginning, control)
+            self._open(control)
         except BaseException as problem:
             self._parts.close(problem)
             raise
         self.result = result or RunResult(job=deployment.name, checkpoint=deployment.checkpoint)
-        self.result.guarantee = deployment.plan.graph.requirements.guarantee
-        if self.result.resumed_from is None and self.resumed is not None:
-            self.result.resumed_from = self.resumed.epoch
-        self._began = self._epoch_began = time.monotonic()
-        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=self.resumed.epoch if self.resumed else None)
-        if self._owned.replaced is not None:
-            self._log.taken_over(self._owned.replaced)
-        self._log.started(self.result, engine)
+        self._report_start(listener)
 
     # Starting.
 
-    def _open(self, beginning: Beginning, control: RunControl) -> None:
-        self._layouts = layouts_of(self.deployment)
+    def _report_start(self, listener: Listener | None) -> None:
+        result, resumed = self.result, self.resumed
+        result.guarantee = self.deployment.plan.graph.requirements.guarantee
+        if result.resumed_from is None and resumed is not None:
+            result.resumed_from = resumed.epoch
+        self._progress = Progress(
+            result,
+            self.planner,
+            token=self.lease.token,
+            sources=self._sources,
+            sinks=self._owned.sinks,
+            log=self._log,
+            listener=listener,
+        )
+        key_groups, history = self.deployment.plan.key_groups, self._owned.history
+        self._savepoints = RunSavepoints(key_groups, history, self._folders, result, self._log)
+        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=resumed.epoch if resumed else None)
+        if self._owned.replaced is not None:
+            self._log.taken_over(self._owned.replaced)
+        self._log.started(result, self.engine)
+
+    def _open(self, control: RunControl) -> None:
         folders = self._folders = source_folders(self.deployment, self.folder("sources"))
-        if beginning.savepoint is not None:
-            self._place(beginning.savepoint, folders)
+        savepoint = self._owned.point.savepoint
+        if savepoint is not None:
+            self._place(savepoint, folders)
         self._sources = open_sources(self.deployment, folders, self.lease.token, self._parts)
         self._coordinator = EpochCoordinator(
             self._store,
             self._owned.keeper,
-            self._identity(),
+            self._owned.identity(),
             participants_of(self.deployment, self._sources, self._owned.sinks),
             self.lease,
             retained=self.deployment.epochs.retained,
         )
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
-        self.planner = self._planner(beginning)
+        self.planner = open_planner(
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed
+        )
         self._last = self.resume_plan() or self.planner.initial()
-        self.requests = Requests(self._store, control, self.planner, self._savepoints(), self._old_requests)
+        self.requests = Requests(self._store, control, self.planner, self._savepoint_folder, self._old_requests)
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""
-        root = Path(self._owned.beginning.head.origin.savepoint)
+        root = Path(self._owned.point.head.origin.savepoint)
         load_sources(root, savepoint, folders)
         if savepoint.kind == "native":
             self._side.place(self, root, savepoint)
@@ -142,46 +154,12 @@ class Run:
             check_resume(self.deployment, newest, self.engine)
         self._side.check(self, newest)
 
-    def _planner(self, beginning: Beginning) -> Planner:
-        state = None if self.resumed is None else msgspec.convert(self.resumed.planner, PlannerState)
-        planner = Planner(self.deployment, self._sources, self._clock, state)
-        if beginning.savepoint is not None and self.resumed is None:
-            uids = uids_of(self.deployment)
-            planner.state = restored_state(beginning.savepoint, uids, planner.at_source)
-            planner.start_from(restored_plan(beginning.savepoint, uids))
-        elif self.resumed is not None and self.resumed.epoch == 0:
-            planner.start_from(self._before_first(self.resumed))
-        return planner
-
-    def _before_first(self, first: EpochManifest) -> EpochPlan:
-        """Where the lineage began: Spark may replay its first epoch, and asks what stood before it."""
-        uids = uids_of(self.deployment)
-        known = {step: first.sources[uids[step]].start for step in self._sources if uids[step] in first.sources}
-        return EpochPlan(epoch=-1, now=0, sources={step: start for step, start in known.items() if start is not None})
-
-    def _identity(self) -> Identity:
-        plan = self.deployment.plan
-        requirements = plan.graph.requirements
-        return Identity(
-            job=self.deployment.name,
-            lineage=self.lineage,
-            token=self.lease.token,
-            guarantee=requirements.guarantee,
-            fingerprint=plan.fingerprint,
-            engine=self.engine,
-            parallelism=plan.parallelism,
-            depth=plan.depth,
-            requirements={"guarantee": requirements.guarantee, "key_groups": plan.key_groups},
-            operators={uid: msgspec.to_builtins(layout) for uid, layout in self._layouts.items()},
-            uids=uids_of(self.deployment),
-            history=self._owned.history,
-        )
-
     def folder(self, name: str) -> Path | None:
         """A folder of this lineage inside the checkpoint directory."""
         return None if self._root is None else self._root / name / self.lineage
 
-    def _savepoints(self) -> Path | None:
+    @property
+    def _savepoint_folder(self) -> Path | None:
         return None if self._root is None else self._root.resolve() / "savepoints"
 
     @property
@@ -196,7 +174,7 @@ class Run:
     def identity_for(self, plan: EpochPlan) -> RunIdentity:
         """What the tasks of an epoch are told about the run."""
         # Also when the first epoch is durable already: a replay starts without state.
-        restore = self._owned.beginning.head.origin.savepoint if plan.epoch == 0 else ""
+        restore = self._owned.point.head.origin.savepoint if plan.epoch == 0 else ""
         return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore)
 
     # Epochs.
@@ -213,7 +191,7 @@ class Run:
 
     def begin_epoch(self, epoch: int) -> None:
         """The tasks of an epoch are about to run."""
-        self._epoch_began = time.monotonic()
+        self._progress.begin_epoch()
         self._coordinator.begin(Epoch(epoch))
         failpoint("begun")
 
@@ -230,8 +208,8 @@ class Run:
     @property
     def is_overdue(self) -> bool:
         """Whether the epoch in flight has taken longer than an epoch may."""
-        in_flight = self.phase not in (Phase.COMMITTED, Phase.ABORTED)
-        return in_flight and time.monotonic() - self._epoch_began > self.deployment.epochs.timeout / 1000
+        in_flight = unfinished(self.phase) is not Unfinished.NOTHING
+        return in_flight and self._progress.epoch_seconds > self.deployment.epochs.timeout / 1000
 
     def refuse_overdue(self) -> None:
         """An epoch past its time does not become durable."""
@@ -240,14 +218,12 @@ class Run:
             raise ExternalFailure(msg, code="RUN-011", hint="raise the epoch timeout, or admit fewer rows per epoch")
 
     def finish_epoch(
-        self, encoded: Sequence[bytes], segments: Sequence[Segment] = (), *, number: int | None = None
+        self, encoded: Sequence[bytes], segments: Sequence[StateFileRecord] = (), *, number: int | None = None
     ) -> EpochPlan:
         """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
         plan = acknowledged(self.deployment, reports)
-        if number not in (None, plan.epoch):
-            msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
-            raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
+        _check_number(plan, number)
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
         held = self.planner.watermarks(plan, self._last)
@@ -258,89 +234,20 @@ class Run:
         staged = staged_epoch(self.deployment, plan, self._last, learned, reports, counts, segments)
         manifest = self._coordinator.commit(staged)
         if plan.savepoint is not None:
-            self._export(manifest, plan, reports)
+            self._savepoints.export(plan.savepoint, manifest, reports)
         self._last = plan
         try:
             if not is_replay:
-                self._note(plan, counts, reports, held)
+                self._progress.published(plan, counts, reports, held)
         finally:
             # The epoch is published, whatever a listener makes of it.
-            self.planner.rest(self.deployment.epochs.min_pause / 1000)
+            self.planner.pause(self.deployment.epochs.min_pause / 1000)
             self.requests.epoch_done(plan)
         return plan
 
-    def _export(self, manifest: EpochManifest, plan: EpochPlan, reports: Sequence[TaskReport]) -> None:
-        assert plan.savepoint is not None
-        take_savepoint(
-            plan.savepoint.path,
-            plan.savepoint.id,
-            manifest,
-            key_groups=self.deployment.plan.key_groups,
-            history=[*self._owned.history, (self.lineage, plan.epoch)],
-            files=[report.savepoint for report in reports],
-            sources=self._folders,
-        )
-        self.result.savepoint = plan.savepoint.path
-        self._log.at(epoch=plan.epoch)
-        self._log.savepoint(plan.savepoint.id, plan.savepoint.path, "canonical")
-
-    def _note(
-        self, plan: EpochPlan, counts: Counts, reports: Sequence[TaskReport], held: tuple[PartitionWatermark, ...]
-    ) -> None:
-        now = time.monotonic()
-        rows_in = sum(counts.get(source, StepCounts()).rows_in for source in self._sources)
-        rows_out = sum(counts.get(sink, StepCounts()).rows_in for sink in self._owned.sinks)
-        lags = self.planner.lag
-        summary = EpochSummary(
-            epoch=plan.epoch,
-            rows_in=rows_in,
-            rows_out=rows_out,
-            lag=sum(lags.values()) if lags else None,
-            watermark=self.planner.lowest(plan),
-            seconds=now - self._epoch_began,
-            terminal=plan.terminal,
-            guarantee=self.result.guarantee,
-            token=self.lease.token,
-            now=plan.now,
-            steps=plan.watermarks,
-            watermarks=held,
-            failures=self.result.failures,
-            counts=counts,
-            metrics=gathered(report.metrics for report in reports),
-            busy=busy_seconds(report.busy for report in reports),
-        )
-        self.result.add(summary, now - self._began)
-        self._epoch_began = now
-        self._log.published(summary)
-        if self._listener is not None:
-            self._listener(summary)
-
     def take_native(self, copy: Callable[[Path, int], list[CopiedFile]]) -> None:
         """Serve the request for a native savepoint: `copy` brings the engine's files of an epoch into a directory."""
-        pending, newest = self.requests.native, self._coordinator.newest()
-        assert pending is not None, "called when a native savepoint is wanted"
-        try:
-            if newest is None:
-                msg = "no epoch is durable yet"
-                raise ExternalFailure(msg, code="RUN-012", hint="ask again after the first epoch")
-            path = self.requests.native_path(pending)
-            take_savepoint(
-                path,
-                pending.request.id,
-                newest,
-                key_groups=self.deployment.plan.key_groups,
-                history=[*self._owned.history, (self.lineage, newest.epoch)],
-                native=[keep_manifest(path, newest), *copy(path, newest.epoch)],
-                sources=self._folders,
-                kind="native",
-            )
-        except (MillstreamError, OSError) as problem:
-            self._log.savepoint_failed(pending.request.id, problem)
-            self.requests.savepoint_failed(pending, problem)
-            return
-        self.result.savepoint = str(path)
-        self._log.savepoint(pending.request.id, str(path), "native")
-        self.requests.savepoint_done(pending, str(path))
+        self._savepoints.serve_native(self.requests, self._coordinator.newest(), copy)
 
     def __enter__(self) -> Run:
         return self
@@ -353,9 +260,15 @@ class Run:
 
     def close(self, cause: BaseException | None = None) -> None:
         """Release sources, sinks, the lease and the store; the error that ends the run, if there is one, is kept."""
-        self._owned.is_settled = self._coordinator.phase != Phase.DURABLE
+        self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
         self._parts.close(cause)
+
+
+def _check_number(plan: EpochPlan, number: int | None) -> None:
+    if number not in (None, plan.epoch):
+        msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
+        raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
 
 
 def store_of(deployment: DeploymentPlan) -> ManifestStore:

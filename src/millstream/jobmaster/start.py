@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from pathlib import Path
 
@@ -10,124 +11,98 @@ import msgspec
 from millstream.checkpoint.head import Head, Origin
 from millstream.checkpoint.savepoint import Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
-from millstream.jobmaster.planner.learned import PlannerState
-from millstream.model.time import MIN_TIME
-from millstream.plan.epoch import EpochPlan, combined_name, plan_from_json
 from millstream.plan.start import Start
 
 
-class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+class StartingPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The lineage a run is in, and the savepoint it continues as long as no epoch of its own is durable."""
 
     head: Head
     savepoint: Savepoint | None
     is_new: bool
 
+    @property
+    def refuses_newer_output(self) -> bool:
+        """Whether sinks that show more than the lineage starts from forbid to begin it."""
+        origin = self.head.origin
+        return self.is_new and origin.starts_from_earlier and origin.newer_output == "refuse"
 
-def begin(found: Head | None, job: str, token: int, start: Start) -> Beginning:
+    @property
+    def closes_earlier(self) -> bool:
+        """Whether the earlier lineages are yet to be closed in every sink."""
+        return self.head.epoch is None and self.head.origin.starts_from_earlier
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoOn:
+    """The lineage that is there goes on; its head says from where."""
+
+    head: Head
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartNew:
+    """A new lineage begins."""
+
+    origin: Origin
+
+
+def starting_point(stored: Head | None, job: str, token: int, start: Start) -> StartingPoint:
     """Choose the lineage; nothing is written here."""
-    if found is not None and found.job != job:
+    if stored is not None and stored.job != job:
         msg = "the checkpoint belongs to another job"
         raise CheckpointRefused(
-            msg, code="CKPT-005", found=found.job, known=job, hint="run that job, or use another checkpoint directory"
+            msg, code="CKPT-005", found=stored.job, known=job, hint="run that job, or use another checkpoint directory"
         )
-    origin = _origin(found, start)
-    if found is not None and _starts_alike(origin, found.origin):
-        head = msgspec.structs.replace(found, token=token, origin=origin)
-        restored = read_savepoint(origin.savepoint) if origin.savepoint and head.epoch is None else None
-        return Beginning(head=head, savepoint=restored, is_new=False)
-    head = Head(job=job, lineage=uuid.uuid4().hex[:16], token=token, origin=origin)
-    savepoint = read_savepoint(origin.savepoint) if origin.savepoint else None
-    return Beginning(head=head, savepoint=savepoint, is_new=True)
+    asked_for = None if start.savepoint is None else read_savepoint(start.savepoint)
+    match decide_lineage(stored, start, asked_for):
+        case GoOn(head):
+            head, is_new = msgspec.structs.replace(head, token=token), False
+        case StartNew(origin):
+            head, is_new = Head(job=job, lineage=uuid.uuid4().hex[:16], token=token, origin=origin), True
+    has_to_load = bool(head.origin.savepoint) and head.epoch is None
+    savepoint = read_savepoint(head.origin.savepoint) if has_to_load else None
+    return StartingPoint(head=head, savepoint=savepoint, is_new=is_new)
 
 
-def _origin(found: Head | None, start: Start) -> Origin:
-    """Where the lineage starts; the origin of the lineage found means that it goes on."""
-    if start.savepoint is not None:
-        savepoint = read_savepoint(start.savepoint)
-        if found is not None and (found.origin.savepoint_id, found.origin.history) == (savepoint.id, savepoint.history):
-            return _with_last_word(found, start)
-        return Origin(
-            savepoint=str(Path(start.savepoint).resolve()),
-            savepoint_id=savepoint.id,
-            history=savepoint.history,
-            newer_output=start.newer_output,
-            replaced=_replaced(found),
-        )
-    if start.ignore_state_once and not (found is not None and found.origin.ignored):
-        ignored = "unreadable" if found is None else found.lineage
-        return Origin(ignored=ignored, newer_output=start.newer_output, replaced=_replaced(found))
-    return Origin() if found is None else found.origin
-
-
-def _with_last_word(found: Head, start: Start) -> Origin:
-    """A restore that was begun and refused, since output came up meanwhile, may be told what becomes of it."""
-    if found.epoch is not None or start.newer_output == "refuse":
-        return found.origin
-    return msgspec.structs.replace(found.origin, newer_output=start.newer_output)
-
-
-def _starts_alike(one: Origin, other: Origin) -> bool:
-    return msgspec.structs.replace(one, newer_output=other.newer_output) == other
-
-
-def _replaced(found: Head | None) -> list[str]:
-    return [] if found is None else [*found.origin.replaced, found.lineage]
-
-
-def restored_plan(savepoint: Savepoint, uids: dict[str, str]) -> EpochPlan:
-    """The plan a savepoint ended with, under the step ids of the job as it is now."""
-    plan = plan_from_json(savepoint.plan)
-    names = _names(savepoint.uids, uids)
-    watermarks = plan.previous if plan.terminal else plan.watermarks
-    combined = plan.previous_combined if plan.terminal else plan.combined
-    return msgspec.structs.replace(
-        plan,
-        sources={names[step]: position for step, position in plan.sources.items() if step in names},
-        watermarks={names[step]: mark for step, mark in watermarks.items() if step in names and mark > MIN_TIME},
-        combined={name: mark for steps, mark in combined.items() if (name := _all_renamed(steps, names))},
-        paused=[],
-        finished=[] if plan.terminal else [names[step] for step in plan.finished if step in names],
-    )
-
-
-def restored_state(savepoint: Savepoint, uids: dict[str, str], at_source: set[str]) -> PlannerState:
-    """What the planner knew, apart from what it knew of single subtasks: they may be others now and report anew.
+def decide_lineage(stored: Head | None, start: Start, asked_for: Savepoint | None) -> GoOn | StartNew:
+    """Whether the lineage of a checkpoint goes on.
 
     Args:
-        savepoint: where it was recorded.
-        uids: per step id its uid, of the job as it is now.
-        at_source: the event-time steps that see the partitions of sources.
+        stored: the head of the checkpoint, if there is one that can be read.
+        start: what the person who starts the job says.
+        asked_for: the savepoint that `start` names.
     """
-    state = msgspec.convert(savepoint.planner, PlannerState)
-    names = _names(savepoint.uids, uids)
-    partitions = {}
-    for step, seen in state.partitions.items():
-        if names.get(step) in at_source:
-            renamed = {_renamed(partition, names): content for partition, content in seen.items()}
-            partitions[names[step]] = {name: content for name, content in renamed.items() if name}
-    return PlannerState(
-        started=state.started,
-        now=state.now,
-        partitions=partitions,
-        strategies={names[step]: strategy for step, strategy in state.strategies.items() if step in names},
-        moved={names[step]: at for step, at in state.moved.items() if step in names},
-        since={names[source]: at for source, at in state.since.items() if source in names},
+    if asked_for is not None:
+        return _restored(stored, start, asked_for)
+    if start.ignore_state_once and (stored is None or not stored.origin.ignored):
+        ignored = "unreadable" if stored is None else stored.lineage
+        return StartNew(Origin(ignored=ignored, newer_output=start.newer_output, replaced=_replaced(stored)))
+    return StartNew(Origin()) if stored is None else GoOn(stored)
+
+
+def _restored(stored: Head | None, start: Start, asked_for: Savepoint) -> GoOn | StartNew:
+    """A checkpoint that was restored from this savepoint already is resumed."""
+    wanted = (asked_for.id, asked_for.history)
+    if stored is not None and (stored.origin.savepoint_id, stored.origin.history) == wanted:
+        return GoOn(msgspec.structs.replace(stored, origin=_with_last_word(stored, start)))
+    return StartNew(
+        Origin(
+            savepoint=str(Path(start.savepoint or "").resolve()),
+            savepoint_id=asked_for.id,
+            history=asked_for.history,
+            newer_output=start.newer_output,
+            replaced=_replaced(stored),
+        )
     )
 
 
-def _renamed(partition: str, names: dict[str, str]) -> str:
-    source, _, rest = partition.partition("/")
-    return f"{names[source]}/{rest}" if source in names else ""
+def _with_last_word(stored: Head, start: Start) -> Origin:
+    """A restore that was begun and refused, since output came up meanwhile, may be told what becomes of it."""
+    if stored.epoch is not None or start.newer_output == "refuse":
+        return stored.origin
+    return msgspec.structs.replace(stored.origin, newer_output=start.newer_output)
 
 
-def _all_renamed(steps: str, names: dict[str, str]) -> str:
-    """The name of steps that are seen together; nothing if one of them is gone."""
-    mine = [names.get(step, "") for step in steps.split(" ")]
-    return combined_name(mine) if all(mine) else ""
-
-
-def _names(stored: dict[str, str], mine: dict[str, str]) -> dict[str, str]:
-    """From the step ids of then to those of now, by uid."""
-    by_uid = {uid: step for step, uid in mine.items()}
-    return {step: by_uid[uid] for step, uid in stored.items() if uid in by_uid}
+def _replaced(stored: Head | None) -> list[str]:
+    return [] if stored is None else [*stored.origin.replaced, stored.lineage]

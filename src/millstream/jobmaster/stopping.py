@@ -61,9 +61,9 @@ class StopSignals:
     def hold(self) -> None:
         """Take the signals over where nobody has; called again behind whatever sets handlers of its own."""
         for number in SIGNALS:
-            found = signal.getsignal(number)
-            if _is_nobodys(found):
-                self._before[number] = found
+            handler = signal.getsignal(number)
+            if _is_nobodys(handler):
+                self._before[number] = handler
                 signal.signal(number, self)
 
     def hold_all(self) -> None:
@@ -83,6 +83,7 @@ class StopSignals:
             return result
         if self.received == signal.SIGINT:
             raise KeyboardInterrupt
+        # As shells report a process that a signal ended.
         raise SystemExit(128 + self.received)
 
 

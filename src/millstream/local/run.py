@@ -8,8 +8,8 @@ from functools import partial
 from millstream.api.running.control import RunControl
 from millstream.api.running.result import Listener, RunResult
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.manifest import Segment
-from millstream.jobmaster.attempts import run_tolerant
+from millstream.checkpoint.manifest import StateFileRecord
+from millstream.jobmaster.attempts import Attempts, run_tolerant
 from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.run import Run
 from millstream.jobmaster.stopping import stop_signals
@@ -54,47 +54,29 @@ def run(
 ) -> RunResult:
     """Run until the input ends, or until `control` asks for another end."""
     control = control or RunControl()
-    attempts = _Attempts(deployment, clock, listener, control, start)
+    open_run = partial(
+        Run,
+        deployment,
+        engine="local",
+        clock=clock,
+        listener=listener,
+        control=control,
+        start=start,
+        side=LocalSide(),
+    )
+    attempts = Attempts(open_run, _run_epochs)
     # Without a checkpoint there is nothing to start again from.
     tolerated = 0 if deployment.checkpoint is None else deployment.epochs.tolerated_failures
     with stop_signals(control, deployment.on_stop) as signals:
         return signals.checked(run_tolerant(attempts.once, tolerated, attempts, control))
 
 
-class _Attempts:
-    def __init__(
-        self,
-        deployment: DeploymentPlan,
-        clock: Clock | None,
-        listener: Listener | None,
-        control: RunControl,
-        start: Start | None,
-    ) -> None:
-        self._deployment, self._clock, self._listener = deployment, clock, listener
-        self._control, self._start = control, start
-        self.result: RunResult | None = None
-
-    def once(self, result: RunResult | None) -> RunResult:
-        """One attempt."""
-        run_state = Run(
-            self._deployment,
-            engine="local",
-            clock=self._clock,
-            listener=self._listener,
-            control=self._control,
-            start=self._start,
-            side=LocalSide(),
-            result=result,
-        )
-        self.result = run_state.result
-        with run_state:
-            if not run_state.is_complete:
-                loop = _LocalLoop(self._deployment, run_state)
-                try:
-                    loop.run()
-                finally:
-                    loop.close()
-        return run_state.result
+def _run_epochs(run_state: Run) -> None:
+    loop = _LocalLoop(run_state.deployment, run_state)
+    try:
+        loop.run()
+    finally:
+        loop.close()
 
 
 class _Cancelled(Exception):
@@ -148,7 +130,7 @@ class _LocalLoop:
             self._files.retire()
         self._last = plan
 
-    def _saved(self, epoch: int) -> list[Segment]:
+    def _saved(self, epoch: int) -> list[StateFileRecord]:
         return [] if self._files is None else [self._files.save(epoch, self._state)]
 
     def _reports(self, plan: EpochPlan) -> list[bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.checkpoint.manifest import EpochManifest, Segment
+from millstream.checkpoint.manifest import EpochManifest, StateFileRecord
 from millstream.checkpoint.names import below
 from millstream.checkpoint.stores.local import sync_directory, write_synced
 from millstream.errors import CheckpointRefused
@@ -24,7 +24,7 @@ class StateFiles:
         self._folder, self._token, self._retained = folder, token, retained
         self._written: list[Path] = []
 
-    def save(self, epoch: int, state: State) -> Segment:
+    def save(self, epoch: int, state: State) -> StateFileRecord:
         """State is on disk before the manifest that needs it; the name is this owner's alone."""
         self._folder.mkdir(parents=True, exist_ok=True)
         content = msgspec.msgpack.encode(state)
@@ -33,11 +33,12 @@ class StateFiles:
         sync_directory(self._folder)
         self._written.append(path)
         digest = hashlib.sha256(content).hexdigest()
-        return Segment(type="state", path=path.name, codec=_CODEC, bytes=len(content), checksum=digest)
+        return StateFileRecord(type="state", path=path.name, codec=_CODEC, bytes=len(content), checksum=digest)
 
     def retire(self) -> None:
         """Drop the state of epochs that are no longer kept; called once an epoch is durable."""
         names = sorted(path for path in self._folder.glob("state-*"))
+        # The last two at least: the newest may be of an epoch that did not become durable.
         for path in names[: -max(2, self._retained)]:
             path.unlink(missing_ok=True)
 

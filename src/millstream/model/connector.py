@@ -15,7 +15,6 @@ from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.redaction import shown_url
 
-Role = Literal["source", "sink"]
 Options = Mapping[str, Any]
 NewerOutput = Literal["refuse", "keep", "truncate"]
 """What becomes of output beyond the point a new lineage starts from."""
@@ -113,20 +112,20 @@ def declaration(name: str) -> ConnectorDeclaration:
 
 def source_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SourceDeclaration:
     """The source half, or an error that names what the connector can be."""
-    found = declaration(spec.name).source
-    if found is None:
+    declared = declaration(spec.name).source
+    if declared is None:
         msg = f"connector {spec.name!r} cannot be a source"
         raise InvalidStep(msg, code="CONN-002", step=step, known="it is a sink", hint="use it in .sink(...)")
-    return found
+    return declared
 
 
 def sink_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SinkDeclaration:
     """The sink half, or an error that names what the connector can be."""
-    found = declaration(spec.name).sink
-    if found is None:
+    declared = declaration(spec.name).sink
+    if declared is None:
         msg = f"connector {spec.name!r} cannot be a sink"
         raise InvalidStep(msg, code="CONN-002", step=step, known="it is a source", hint="use it in job.source(...)")
-    return found
+    return declared
 
 
 def is_written_directly(spec: ConnectorSpec, guarantee: Guarantee) -> bool:

@@ -9,8 +9,6 @@ from millstream.errors import InvalidStep
 
 StepId = NewType("StepId", str)
 Epoch = NewType("Epoch", int)
-KeyGroup = NewType("KeyGroup", int)
-Lineage = NewType("Lineage", str)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 

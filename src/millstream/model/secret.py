@@ -30,9 +30,9 @@ def secret(name: str, *, step: str | None = None) -> str:
     Raises:
         InvalidStep: (RUN-022) this process knows no such secret.
     """
-    found = os.environ.get(name)
-    if found is not None:
-        return found
+    value = os.environ.get(name)
+    if value is not None:
+        return value
     folder = os.environ.get(FOLDER)
     path = None if folder is None else Path(folder) / name
     if path is not None and path.is_file():
@@ -43,4 +43,4 @@ def secret(name: str, *, step: str | None = None) -> str:
 
 
 def _replaced(text: str, value: Callable[[str], str]) -> str:
-    return REFERENCE.sub(lambda found: value(found[1]), text)
+    return REFERENCE.sub(lambda reference: value(reference[1]), text)

@@ -8,6 +8,7 @@ import re
 
 from millstream.errors import InvalidSchema, InvalidStep
 
+# Half of what an int64 holds: adding or subtracting a duration does not run over.
 MIN_TIME = -(2**62)
 """Before every event: the watermark of an input that has shown nothing yet."""
 MAX_TIME = 2**62
@@ -34,9 +35,9 @@ def duration_ms(value: DurationLike, *, what: str = "duration") -> int:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return round(value * 1000)
     if isinstance(value, str):
-        found = _DURATION.findall(value)
-        if found and not _DURATION.sub("", value).strip():
-            return round(sum(float(number) * _UNITS[unit] for number, unit in found))
+        parts = _DURATION.findall(value)
+        if parts and not _DURATION.sub("", value).strip():
+            return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
     msg = f"{what} is not a duration"
     raise InvalidStep(
         msg, code="STEP-004", found=repr(value), known=_UNITS, hint="write it like '1m', '500ms' or '1h 30m'"

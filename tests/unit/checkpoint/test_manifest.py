@@ -9,9 +9,9 @@ from protocol import Owner, World
 from millstream.checkpoint.manifest import (
     FORMAT,
     ParticipantRecord,
-    Segment,
     SinkRecord,
     SourceRange,
+    StateFileRecord,
     decode_manifest,
     encode_manifest,
     epoch_of,
@@ -30,7 +30,7 @@ def manifest():
         sources={"in": SourceRange(start=0, end=[1, "x"], digest="d")},
         watermarks={"t": -(2**63), "combined": 2**62},
         sinks={"out": SinkRecord(protocol="STAGED_ATOMIC_COMMIT", rows=3)},
-        segments=[Segment(type="state", path="a/b", codec="arrow", bytes=10, checksum="c")],
+        segments=[StateFileRecord(type="state", path="a/b", codec="arrow", bytes=10, checksum="c")],
         uids={"sum": "u"},
     )
 

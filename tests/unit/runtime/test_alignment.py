@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from millstream.graph.operations.watermark import EventTime, WatermarkSpec
 from millstream.jobmaster.planner.alignment import paused, source_of
 from millstream.jobmaster.planner.learned import PlannerState, Seen
-from millstream.jobmaster.planner.watermarks import Sight, TimeStep
+from millstream.jobmaster.planner.watermarks import PlanningFacts, TimeStep
 
 NOW = 1000
 
@@ -24,7 +24,7 @@ def seen(**steps):
 
 
 def waiting(steps, state, *, finished=(), selective=(), now=NOW):
-    return paused(steps, state, Sight(now, finished, {}), selective)
+    return paused(steps, state, PlanningFacts(now, finished, {}), selective)
 
 
 def test_a_source_waits_when_it_is_ahead_by_more_than_the_drift():

@@ -10,7 +10,14 @@ from millstream.errors import MillstreamError
 from millstream.graph.function import function_ref
 from millstream.graph.operations.watermark import EventTime, WatermarkSpec
 from millstream.jobmaster.planner.learned import PlannerState, Seen, learn
-from millstream.jobmaster.planner.watermarks import Sight, TimeStep, decide, marks_of, partition_watermarks, stood
+from millstream.jobmaster.planner.watermarks import (
+    PlanningFacts,
+    TimeStep,
+    decide_watermarks,
+    marks_of,
+    partition_watermarks,
+    watermarks_before,
+)
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.epoch import EpochPlan, times_for
 from millstream.runtime.messages import TaskReport
@@ -30,9 +37,9 @@ class Story:
 
     def epoch(self, now=0, *, finished=(), paused=(), stated=None, known=None, resumed=MIN_TIME, **shown):
         """Decide an epoch, then learn what it showed: `t={"a/0": newest}`, or `(newest, rows, mark)`."""
-        sight = Sight(now, self.last.finished, stated or {}, known or {}, resumed)
-        before = stood(self.steps, sight, self.last)
-        marks = decide(self.steps, self.together, self.state, sight, before)
+        facts = PlanningFacts(now, self.last.finished, stated or {}, known or {}, resumed)
+        before = watermarks_before(self.steps, facts, self.last)
+        marks = decide_watermarks(self.steps, self.together, self.state, facts, before)
         plan = EpochPlan(
             epoch=self.last.epoch + 1,
             now=now,
@@ -44,7 +51,7 @@ class Story:
             finished=sorted({*self.last.finished, *finished}),
             paused=list(paused),
         )
-        self.reported = partition_watermarks(self.steps, self.state, sight, paused)
+        self.reported = partition_watermarks(self.steps, self.state, facts, paused)
         learn(self.state, {each.id: each.operation for each in self.steps}, plan, [_report(shown)])
         # Every epoch is followed by a restart: what was learned must stand in a manifest.
         self.state = msgspec.json.decode(msgspec.json.encode(self.state), type=PlannerState)
@@ -316,7 +323,7 @@ def test_who_holds_a_step_back_is_named():
 def test_what_an_earlier_version_stored_is_read():
     stored = {"started": 5, "partitions": {"t": {"a/0": [100, 7]}}, "event_due": {}, "processing_due": {}}
     state = msgspec.convert(stored, PlannerState)
-    assert marks_of(step(), state, Sight(10, (), {}))[0].watermark == 99
+    assert marks_of(step(), state, PlanningFacts(10, (), {}))[0].watermark == 99
 
 
 def test_a_plan_of_an_earlier_version_keeps_its_digest():

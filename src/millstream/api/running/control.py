@@ -93,10 +93,10 @@ class RunControl:
 
     def taken(self) -> list[Pending]:
         """Requests that came since the last call."""
-        found = []
+        taken = []
         while self._waiting:
-            found.append(self._waiting.popleft())
-        return found
+            taken.append(self._waiting.popleft())
+        return taken
 
 
 def request_ids(store: ManifestStore) -> frozenset[str]:
@@ -117,23 +117,23 @@ class RequestBox:
 
     def taken(self) -> list[Pending]:
         """Unanswered requests that were not taken before; one that cannot be read is answered, and must not end the run."""
-        found = []
+        taken = []
         for identifier, request in self.waiting(known=self._seen):
             if isinstance(request, InvalidStep):
                 self.reply(failed(identifier, request))
             else:
-                found.append(Pending(request))
-        return found
+                taken.append(Pending(request))
+        return taken
 
     def waiting(self, *, known: set[str]) -> list[tuple[str, Request | InvalidStep]]:
         """Unanswered requests by the names they were left under, or why they cannot be read; names are added to `known`."""
-        found: list[tuple[str, Request | InvalidStep]] = []
+        unanswered: list[tuple[str, Request | InvalidStep]] = []
         for identifier in sorted(request_ids(self._store) - known):
             known.add(identifier)
             content = self._store.read(f"requests/{identifier}.json")
             if content is not None and self._store.read(_answer_name(identifier)) is None:
-                found.append((identifier, _decoded(identifier, content)))
-        return found
+                unanswered.append((identifier, _decoded(identifier, content)))
+        return unanswered
 
     def reply(self, answer: Answer) -> None:
         """Answer a request, once."""

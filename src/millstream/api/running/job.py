@@ -26,7 +26,7 @@ _KEPT_EPOCHS = 1000
 _POLL_SECONDS = 0.1
 
 
-class Engine(Protocol):
+class JobRunner(Protocol):
     """Runs a job to its end."""
 
     def __call__(self, *, control: RunControl | None = None, listener: Listener | None = None) -> RunResult:
@@ -43,7 +43,7 @@ def engine_for(
     allow_dropped_state: bool = False,
     ignore_state_once: bool = False,
     **options: Any,
-) -> Engine:
+) -> JobRunner:
     """The engine of a run, told where to begin. Engines are found by name: one of them brings pyspark along."""
     if on_newer_output not in NEWER_OUTPUT:
         msg = "unknown wish about newer output"
@@ -88,7 +88,7 @@ class RunningJob:
     goes on.
     """
 
-    def __init__(self, name: str, engine: Engine, *, listener: Listener | None = None) -> None:
+    def __init__(self, name: str, engine: JobRunner, *, listener: Listener | None = None) -> None:
         self.name = name
         self._engine, self._listener = engine, listener
         self._control = RunControl()

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from millstream.api.running.job import Engine, RunningJob, engine_for
+from millstream.api.running.job import JobRunner, RunningJob, engine_for
 from millstream.api.running.result import Ending, EpochSummary, Listener, RunResult
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.jobs.interrupts import interrupts
@@ -107,7 +107,7 @@ def run(
             raise typer.Exit(INTERRUPTED)
 
 
-def _run(plan: DeploymentPlan, engine: Engine, output: Output, figures: MetricsFile | None) -> RunResult:
+def _run(plan: DeploymentPlan, engine: JobRunner, output: Output, figures: MetricsFile | None) -> RunResult:
     """Run to the end, report it, and say how to go on."""
     with open_report(plan.name, plan.plan.graph.requirements.guarantee, output) as report:
         listeners: list[Listener] = [report.epoch, *([] if figures is None else [figures.epoch])]

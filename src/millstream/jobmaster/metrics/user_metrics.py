@@ -19,26 +19,26 @@ def user_lines(job: str, metrics: Mapping[str, StepMetrics]) -> Iterator[str]:
         shown = f"millstream_{name}"
         lines = [
             line
-            for step, found in metrics.items()
-            for line in samples(shown, f'job="{job}",step="{label(step)}"', found)
+            for step, step_metrics in metrics.items()
+            for line in samples(shown, f'job="{job}",step="{label(step)}"', step_metrics)
         ]
         if lines:
             yield from (f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", *lines)
 
 
-def _counters(shown: str, labels: str, found: StepMetrics) -> Iterator[str]:
-    for name, amount in found.counters.items():
+def _counters(shown: str, labels: str, step_metrics: StepMetrics) -> Iterator[str]:
+    for name, amount in step_metrics.counters.items():
         yield f'{shown}{{{labels},name="{label(name)}"}} {amount:.15g}'
 
 
-def _gauges(shown: str, labels: str, found: StepMetrics) -> Iterator[str]:
-    for name, values in found.gauges.items():
+def _gauges(shown: str, labels: str, step_metrics: StepMetrics) -> Iterator[str]:
+    for name, values in step_metrics.gauges.items():
         for subtask, value in sorted(values.items()):
             yield f'{shown}{{{labels},name="{label(name)}",subtask="{subtask}"}} {value:.15g}'
 
 
-def _histograms(shown: str, labels: str, found: StepMetrics) -> Iterator[str]:
-    for name, spread in found.histograms.items():
+def _histograms(shown: str, labels: str, step_metrics: StepMetrics) -> Iterator[str]:
+    for name, spread in step_metrics.histograms.items():
         named, below = f'{labels},name="{label(name)}"', 0
         for bound, count in zip((*spread.bounds, float("inf")), spread.counts, strict=True):
             below += count

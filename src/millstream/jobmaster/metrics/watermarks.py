@@ -19,11 +19,11 @@ _HELP = {
 
 def watermark_lines(job: str, summary: EpochSummary) -> Iterator[str]:
     """All samples of an epoch, each metric behind its help; what is not known is left out."""
-    samples = [*_steps(job, summary), *(found for each in summary.watermarks for found in _partition(job, each))]
+    samples = [*_steps(job, summary), *(sample for each in summary.watermarks for sample in _partition(job, each))]
     for name, text in _HELP.items():
-        mine = [f"millstream_{name}{{{labels}}} {value:.15g}" for found, labels, value in samples if found == name]
-        if mine:
-            yield from (f"# HELP millstream_{name} {text}", f"# TYPE millstream_{name} gauge", *mine)
+        lines = [f"millstream_{name}{{{labels}}} {value:.15g}" for metric, labels, value in samples if metric == name]
+        if lines:
+            yield from (f"# HELP millstream_{name} {text}", f"# TYPE millstream_{name} gauge", *lines)
 
 
 def _steps(job: str, summary: EpochSummary) -> Iterator[tuple[str, str, float]]:
@@ -34,14 +34,14 @@ def _steps(job: str, summary: EpochSummary) -> Iterator[tuple[str, str, float]]:
             yield "watermark_lag_seconds", labels, (summary.now - mark) / 1000
 
 
-def _partition(job: str, found: PartitionWatermark) -> Iterator[tuple[str, str, float]]:
-    labels = f'job="{job}",step="{label(found.step)}",partition="{label(found.partition)}"'
-    if found.is_holding:
+def _partition(job: str, partition: PartitionWatermark) -> Iterator[tuple[str, str, float]]:
+    labels = f'job="{job}",step="{label(partition.step)}",partition="{label(partition.partition)}"'
+    if partition.is_holding:
         yield "watermark_holder", labels, 1
-    if MIN_TIME < found.watermark < MAX_TIME:
-        yield "partition_watermark_ms", labels, found.watermark
-    yield "partition_idle", labels, found.is_idle
-    yield "partition_paused", labels, found.is_paused
+    if MIN_TIME < partition.watermark < MAX_TIME:
+        yield "partition_watermark_ms", labels, partition.watermark
+    yield "partition_idle", labels, partition.is_idle
+    yield "partition_paused", labels, partition.is_paused
 
 
 def label(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from millstream.jobmaster.planner.learned import PlannerState
-from millstream.jobmaster.planner.watermarks import Sight, TimeStep, marks_of
+from millstream.jobmaster.planner.watermarks import PlanningFacts, TimeStep, marks_of
 from millstream.model.time import MIN_TIME
 
 
@@ -21,16 +21,18 @@ class _Member(NamedTuple):
     max_drift: int
 
 
-def paused(steps: Iterable[TimeStep], state: PlannerState, sight: Sight, selective: Collection[str] = ()) -> list[str]:
+def paused(
+    steps: Iterable[TimeStep], state: PlannerState, facts: PlanningFacts, selective: Collection[str] = ()
+) -> list[str]:
     """What the next epoch does not read, sorted.
 
     Args:
         steps: the event-time steps of the job.
         state: what was learned of their partitions.
-        sight: what else the decision is taken from.
+        facts: what else the decision is taken from.
         selective: sources that can leave single partitions out; of the others, all or nothing is read.
     """
-    groups = _groups(steps, state, sight)
+    groups = _groups(steps, state, facts)
     lowest = {group: min(member.watermark for member in members) for group, members in groups.items()}
     ahead: set[str] = set()
     needed: set[str] = set()
@@ -42,15 +44,15 @@ def paused(steps: Iterable[TimeStep], state: PlannerState, sight: Sight, selecti
     return _by_source(known, ahead - needed, selective)
 
 
-def _groups(steps: Iterable[TimeStep], state: PlannerState, sight: Sight) -> dict[str, list[_Member]]:
+def _groups(steps: Iterable[TimeStep], state: PlannerState, facts: PlanningFacts) -> dict[str, list[_Member]]:
     groups: dict[str, list[_Member]] = {}
     for step in steps:
         group, max_drift = step.operation.align, step.operation.max_drift
         if group is None or max_drift is None:
             continue
-        found = [mark for mark in marks_of(step, state, sight) if not mark.is_idle and mark.watermark > MIN_TIME]
-        if found:
-            groups.setdefault(group, []).extend(_Member(mark.partition, mark.watermark, max_drift) for mark in found)
+        moving = [mark for mark in marks_of(step, state, facts) if not mark.is_idle and mark.watermark > MIN_TIME]
+        if moving:
+            groups.setdefault(group, []).extend(_Member(mark.partition, mark.watermark, max_drift) for mark in moving)
     return groups
 
 

@@ -18,7 +18,12 @@ from millstream.contract.source import Advance, SelectiveEnumerator, Split, Spli
 from millstream.jobmaster.planner.alignment import paused, source_of
 from millstream.jobmaster.planner.learned import PlannerState, learn
 from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps
-from millstream.jobmaster.planner.watermarks import Sight, decide, partition_watermarks, stood
+from millstream.jobmaster.planner.watermarks import (
+    PlanningFacts,
+    decide_watermarks,
+    partition_watermarks,
+    watermarks_before,
+)
 from millstream.model.time import LAST_EVENT, MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, SavepointRequest, combined_name, times_for
@@ -27,7 +32,7 @@ from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 Clock = Callable[[], int]
 
 
-class Rest:
+class Pause:
     """A pause that has begun."""
 
     def __init__(self, seconds: float) -> None:
@@ -64,7 +69,7 @@ class Planner:
         self._is_draining = False
         self._is_held = False
         self._wanted: SavepointRequest | None = None
-        self._rested = Rest(0.0)
+        self._pause = Pause(0.0)
 
     @property
     def at_source(self) -> set[str]:
@@ -103,9 +108,9 @@ class Planner:
         """The next epoch exports its state, whether or not there are rows; one that ends the run reads nothing new."""
         self._wanted = savepoint
 
-    def rest(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """An epoch is finished: plan the next one no sooner than that, unless someone waits for it."""
-        self._rested = Rest(seconds)
+        self._pause = Pause(seconds)
 
     def next(self, last: EpochPlan) -> EpochPlan:
         """The next epoch, or `last` itself when nothing is due."""
@@ -113,7 +118,7 @@ class Planner:
             return last
         if self._wanted is not None:
             return self._exporting(last, self._wanted)
-        if not self._is_draining and not self._rested.is_over:
+        if not self._is_draining and not self._pause.is_over:
             return last
         waiting, advances = self._advances(last)
         self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
@@ -157,23 +162,23 @@ class Planner:
 
     def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
         """Which sources wait for others, and how far each is read."""
-        sight = self._sight(last, self._now(last, {}))
-        waiting = paused(self._time_steps.values(), self.state, sight, self._selective)
+        facts = self._facts(last, self._now(last, {}))
+        waiting = paused(self._time_steps.values(), self.state, facts, self._selective)
         return waiting, {name: self._advance(name, last, waiting) for name in self._sources}
 
     def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
         source, position = self._sources[name], self._position(last, name)
         if name in waiting:
-            found = source.advance(position, 0)
-            return dataclasses.replace(found, position=position, finished=found.finished and found.position == position)
+            asked = source.advance(position, 0)
+            return dataclasses.replace(asked, position=position, finished=asked.finished and asked.position == position)
         left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
         if left_out and isinstance(source, SelectiveEnumerator):
             return source.advance_without(position, self._credit[name], left_out)
         return source.advance(position, self._credit[name])
 
-    def _sight(self, last: EpochPlan, now: int) -> Sight:
+    def _facts(self, last: EpochPlan, now: int) -> PlanningFacts:
         goes_on = any(name not in last.finished for name in self._sources)
-        return Sight(now, last.finished, self._stated, self._known, self._resumed, goes_on)
+        return PlanningFacts(now, last.finished, self._stated, self._known, self._resumed, goes_on)
 
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
@@ -182,18 +187,18 @@ class Planner:
 
     def _position(self, plan: EpochPlan, source: str) -> Any:
         """Where a plan leaves a source; one the job did not have then stands at its beginning."""
-        found = plan.sources.get(source)
-        return self._sources[source].initial() if found is None else found
+        position = plan.sources.get(source)
+        return self._sources[source].initial() if position is None else position
 
     def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
         now = self._now(last, advances)
         # No row happens behind the last event: a source that says more says no more than that.
         self._stated = {n: min(a.watermark, LAST_EVENT) for n, a in advances.items() if a.watermark is not None}
         self._known = {name: advance.partitions for name, advance in advances.items()}
-        sight = self._sight(last, now)
+        facts = self._facts(last, now)
         steps = self._time_steps.values()
-        before = stood(steps, sight, last)
-        marks = decide(steps, self._combinations, self.state, sight, before)
+        before = watermarks_before(steps, facts, last)
+        marks = decide_watermarks(steps, self._combinations, self.state, facts, before)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
         finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
         return EpochPlan(
@@ -241,7 +246,7 @@ class Planner:
         """How far each partition had come when `plan` was decided behind `last`; asked before the plan is absorbed."""
         if plan.terminal:
             return ()
-        return partition_watermarks(self._time_steps.values(), self.state, self._sight(last, plan.now), plan.paused)
+        return partition_watermarks(self._time_steps.values(), self.state, self._facts(last, plan.now), plan.paused)
 
     def lowest(self, plan: EpochPlan) -> int:
         """The lowest watermark that a keyed step follows; that of an event-time step where none does."""
@@ -283,6 +288,7 @@ def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, 
     whole, before = max(1, sum(weights)), 0
     shares: list[list[tuple[str, Split]]] = [[] for _ in range(tasks)]
     for named, weight in zip(splits, weights, strict=True):
+        # The share that the middle of the split falls into.
         shares[min(tasks - 1, (before + weight // 2) * tasks // whole)].append(named)
         before += weight
     return [share for share in shares if share] or [[]]

@@ -22,12 +22,12 @@ def time_steps(deployment: DeploymentPlan) -> dict[str, TimeStep]:
 
 def _sources_of(deployment: DeploymentPlan) -> dict[str, tuple[str, ...]]:
     """The sources upstream of each step."""
-    found: dict[str, tuple[str, ...]] = {}
+    sources: dict[str, tuple[str, ...]] = {}
     for planned in deployment.plan.vertices:
         for node in planned.vertex.nodes:
-            upstream = {name for edge in node.inputs for name in found[edge.step]}
-            found[node.id] = (node.id,) if isinstance(node.operation, Source) else tuple(sorted(upstream))
-    return found
+            upstream = {name for edge in node.inputs for name in sources[edge.step]}
+            sources[node.id] = (node.id,) if isinstance(node.operation, Source) else tuple(sorted(upstream))
+    return sources
 
 
 def event_time_of(deployment: DeploymentPlan) -> dict[str, tuple[str, ...]]:

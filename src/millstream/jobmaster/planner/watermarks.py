@@ -29,7 +29,7 @@ class TimeStep(msgspec.Struct, frozen=True):
     """Whether it sees the partitions of its sources, rather than those of an exchange."""
 
 
-class Sight(NamedTuple):
+class PlanningFacts(NamedTuple):
     """What a decision is taken from, beside what was learned."""
 
     now: int
@@ -49,7 +49,7 @@ class Sight(NamedTuple):
         return self.goes_on and step.is_at_source and all(source in self.finished for source in step.sources)
 
 
-class Mark(NamedTuple):
+class PartitionMark(NamedTuple):
     """How far one partition has come; a source that has shown nothing stands for its partitions."""
 
     partition: str
@@ -57,32 +57,36 @@ class Mark(NamedTuple):
     is_idle: bool
 
 
-def marks_of(step: TimeStep, state: PlannerState, sight: Sight) -> list[Mark]:
+def marks_of(step: TimeStep, state: PlannerState, facts: PlanningFacts) -> list[PartitionMark]:
     """The partitions of a step that are not finished."""
     seen = state.partitions.get(step.id, {})
     if not step.is_at_source:
-        return _seen_marks(step, seen.items(), state, sight) or [_silent(step, step.id, state.started, sight)]
-    marks: list[Mark] = []
+        return _seen_marks(step, seen.items(), state, facts) or [_silent(step, step.id, state.started, facts)]
+    marks: list[PartitionMark] = []
     for source in step.sources:
-        if source in sight.finished:
+        if source in facts.finished:
             continue
-        if source in sight.stated:
-            marks.append(Mark(source, sight.stated[source], is_idle=False))
+        if source in facts.stated:
+            marks.append(PartitionMark(source, facts.stated[source], is_idle=False))
             continue
         mine = [(partition, content) for partition, content in seen.items() if partition.startswith(f"{source}/")]
-        silent = [name for name in _known(source, sight) if name not in seen] if mine else [source]
-        marks += _seen_marks(step, mine, state, sight)
-        marks += [_silent(step, name, _first_read(source, state, sight), sight) for name in silent]
+        silent = [name for name in _known(source, facts) if name not in seen] if mine else [source]
+        marks += _seen_marks(step, mine, state, facts)
+        marks += [_silent(step, name, _first_read(source, state, facts), facts) for name in silent]
     return marks
 
 
-def _known(source: str, sight: Sight) -> list[str]:
-    return [f"{source}/{partition}" for partition in sight.known.get(source, ())]
+def _known(source: str, facts: PlanningFacts) -> list[str]:
+    return [f"{source}/{partition}" for partition in facts.known.get(source, ())]
 
 
-def _seen_marks(step: TimeStep, seen: Iterable[tuple[str, Seen]], state: PlannerState, sight: Sight) -> list[Mark]:
+def _seen_marks(
+    step: TimeStep, seen: Iterable[tuple[str, Seen]], state: PlannerState, facts: PlanningFacts
+) -> list[PartitionMark]:
     return [
-        Mark(partition, _mark(step.operation, content), _is_idle(step.operation, partition, content, state, sight))
+        PartitionMark(
+            partition, _mark(step.operation, content), _is_idle(step.operation, partition, content, state, facts)
+        )
         for partition, content in seen
     ]
 
@@ -95,27 +99,29 @@ def _mark(operation: EventTime, seen: Seen) -> int:
     return seen.newest - operation.max_delay - 1
 
 
-def _is_idle(operation: EventTime, partition: str, seen: Seen, state: PlannerState, sight: Sight) -> bool:
+def _is_idle(operation: EventTime, partition: str, seen: Seen, state: PlannerState, facts: PlanningFacts) -> bool:
     if operation.idle_after is None:
         return False
-    now = state.now if state.now is not None and is_paused(partition, state.paused) else sight.now
-    return now - _counted_from(seen.at, sight) >= operation.idle_after
+    now = state.now if state.now is not None and is_paused(partition, state.paused) else facts.now
+    return now - _counted_from(seen.at, facts) >= operation.idle_after
 
 
-def _counted_from(at: int, sight: Sight) -> int:
+def _counted_from(at: int, facts: PlanningFacts) -> int:
     # A scripted clock may lie before the clock on the wall, by which the run began.
-    return max(at, sight.resumed) if sight.resumed <= sight.now else at
+    return max(at, facts.resumed) if facts.resumed <= facts.now else at
 
 
-def _first_read(source: str, state: PlannerState, sight: Sight) -> int:
+def _first_read(source: str, state: PlannerState, facts: PlanningFacts) -> int:
     """When a source was first read; one that the job has just got, now."""
-    return state.since.get(source, sight.now if state.since else state.started)
+    return state.since.get(source, facts.now if state.since else state.started)
 
 
-def _silent(step: TimeStep, name: str, since: int, sight: Sight) -> Mark:
+def _silent(step: TimeStep, name: str, since: int, facts: PlanningFacts) -> PartitionMark:
     """Something that has shown nothing yet holds the watermark until it counts as idle."""
     idle_after = step.operation.idle_after
-    return Mark(name, MIN_TIME, idle_after is not None and sight.now - _counted_from(since, sight) >= idle_after)
+    return PartitionMark(
+        name, MIN_TIME, idle_after is not None and facts.now - _counted_from(since, facts) >= idle_after
+    )
 
 
 class Watermarks(NamedTuple):
@@ -126,30 +132,30 @@ class Watermarks(NamedTuple):
     """Where a vertex sees several steps."""
 
 
-def stood(steps: Iterable[TimeStep], sight: Sight, last: EpochPlan) -> Watermarks:
+def watermarks_before(steps: Iterable[TimeStep], facts: PlanningFacts, last: EpochPlan) -> Watermarks:
     """The watermarks of the epoch before; the end of time is taken back where a job has got rows to read again."""
-    ended = {step.id for step in steps if all(source in sight.finished for source in step.sources)}
+    ended = {step.id for step in steps if all(source in facts.finished for source in step.sources)}
     return Watermarks(
         {step: mark for step, mark in last.watermarks.items() if mark < MAX_TIME or step in ended},
         {name: mark for name, mark in last.combined.items() if mark < MAX_TIME or ended.issuperset(name.split(" "))},
     )
 
 
-def decide(
+def decide_watermarks(
     steps: Collection[TimeStep],
     combinations: Iterable[Sequence[str]],
     state: PlannerState,
-    sight: Sight,
+    facts: PlanningFacts,
     before: Watermarks,
 ) -> Watermarks:
     """The watermarks of the epoch behind the one in which they were `before`."""
-    over = {step.id for step in steps if sight.is_over(step)}
-    marks = {step.id: [mark.watermark for mark in marks_of(step, state, sight) if not mark.is_idle] for step in steps}
+    over = {step.id for step in steps if facts.is_over(step)}
+    marks = {step.id: [mark.watermark for mark in marks_of(step, state, facts) if not mark.is_idle] for step in steps}
     decided = {
         step.id: MAX_TIME
         if step.id in over
         else _moved(
-            step.operation, marks[step.id], before.steps.get(step.id, MIN_TIME), state.moved.get(step.id), sight
+            step.operation, marks[step.id], before.steps.get(step.id, MIN_TIME), state.moved.get(step.id), facts
         )
         for step in steps
     }
@@ -162,21 +168,21 @@ def decide(
     return Watermarks(decided, combined)
 
 
-def _moved(operation: EventTime, active: Sequence[int], before: int, moved: int | None, sight: Sight) -> int:
-    if operation.interval is not None and moved is not None and sight.now - moved < operation.interval:
+def _moved(operation: EventTime, active: Sequence[int], before: int, moved: int | None, facts: PlanningFacts) -> int:
+    if operation.interval is not None and moved is not None and facts.now - moved < operation.interval:
         return before
     return max(min(active), before) if active else before
 
 
 def partition_watermarks(
-    steps: Iterable[TimeStep], state: PlannerState, sight: Sight, paused: Collection[str]
+    steps: Iterable[TimeStep], state: PlannerState, facts: PlanningFacts, paused: Collection[str]
 ) -> tuple[PartitionWatermark, ...]:
     """Every partition with its watermark; those that hold a step back are the lowest that are not idle."""
-    found: list[PartitionWatermark] = []
+    partitions: list[PartitionWatermark] = []
     for step in steps:
-        marks = sorted(marks_of(step, state, sight))
+        marks = sorted(marks_of(step, state, facts))
         lowest = min((mark.watermark for mark in marks if not mark.is_idle), default=None)
-        found += [
+        partitions += [
             PartitionWatermark(
                 step=step.id,
                 partition=mark.partition,
@@ -187,4 +193,4 @@ def partition_watermarks(
             )
             for mark in marks
         ]
-    return tuple(found)
+    return tuple(partitions)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from millstream.checkpoint.manifest import EpochManifest, source_connectors
 from millstream.checkpoint.page_file import PageFile
@@ -32,38 +34,52 @@ def take_savepoint(
     existing = existing_savepoint(root, identifier)
     if existing is not None:
         return existing
-    state: dict[str, list[PageFile]] = {uid: [] for uid in manifest.operators}
+    state = _by_step(manifest.operators, files)
+    copied = export_sources(sources, root, attempt=uuid.uuid4().hex[:8])
+    record = _record(identifier, manifest, kind=kind, key_groups=key_groups, history=history)
+    return create_savepoint(root, msgspec.structs.replace(record, state=state, sources=copied, native=list(native)))
+
+
+def _by_step(uids: Iterable[str], files: Sequence[Mapping[str, PageFile]]) -> dict[str, list[PageFile]]:
+    """The files of pages that the tasks reported."""
+    state: dict[str, list[PageFile]] = {uid: [] for uid in uids}
     for reported in files:
         for uid, file in reported.items():
             state[uid].append(file)
-    return create_savepoint(
-        root,
-        Savepoint(
-            id=identifier,
-            kind=kind,
-            job=manifest.job,
-            lineage=manifest.lineage,
-            history=history,
-            epoch=manifest.epoch,
-            token=manifest.token,
-            guarantee=manifest.guarantee,
-            fingerprint=manifest.fingerprint,
-            fingerprint_steps=manifest.fingerprint_steps,
-            parallelism=manifest.parallelism,
-            key_groups=key_groups,
-            depth=manifest.depth,
-            connectors=source_connectors(manifest),
-            protocols={uid: sink.protocol for uid, sink in manifest.sinks.items()},
-            engine=manifest.engine,
-            plan=manifest.plan,
-            planner=manifest.planner,
-            layouts=manifest.operators,
-            state=state,
-            sources=export_sources(sources, root, attempt=uuid.uuid4().hex[:8]),
-            native=list(native),
-            uids=manifest.uids,
-            counts=manifest.counts,
-            created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-            version=version("millstream"),
-        ),
+    return state
+
+
+def _record(
+    identifier: str,
+    manifest: EpochManifest,
+    *,
+    kind: Literal["canonical", "native"],
+    key_groups: int,
+    history: list[tuple[str, int]],
+) -> Savepoint:
+    """What a savepoint takes over from the manifest of its epoch."""
+    return Savepoint(
+        id=identifier,
+        kind=kind,
+        job=manifest.job,
+        lineage=manifest.lineage,
+        history=history,
+        epoch=manifest.epoch,
+        token=manifest.token,
+        guarantee=manifest.guarantee,
+        fingerprint=manifest.fingerprint,
+        fingerprint_steps=manifest.fingerprint_steps,
+        parallelism=manifest.parallelism,
+        key_groups=key_groups,
+        depth=manifest.depth,
+        connectors=source_connectors(manifest),
+        protocols={uid: sink.protocol for uid, sink in manifest.sinks.items()},
+        engine=manifest.engine,
+        plan=manifest.plan,
+        planner=manifest.planner,
+        layouts=manifest.operators,
+        uids=manifest.uids,
+        counts=manifest.counts,
+        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        version=version("millstream"),
     )

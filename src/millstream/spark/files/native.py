@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedFile:
+class CopiedSparkFile:
     """A file of the copy: its name inside the folder, its size and the SHA-256 of its content."""
 
     name: str
@@ -35,7 +35,9 @@ class CopiedFile:
     checksum: str
 
 
-def copy_spark_checkpoint(source: Path, target: Path, epoch: int, *, query_id: str | None = None) -> list[CopiedFile]:
+def copy_spark_checkpoint(
+    source: Path, target: Path, epoch: int, *, query_id: str | None = None
+) -> list[CopiedSparkFile]:
     """Copy Spark's checkpoint as it was after an epoch; taking a savepoint and restoring one are the same copy.
 
     Every file is on disk when this returns. A damaged file is found while copying and refused, and a copy that fails
@@ -123,16 +125,16 @@ def _rewritten(source: Path, target: Path) -> dict[Path, bytes]:
     }
 
 
-def _copied(source: Path, target: Path, name: Path) -> CopiedFile:
+def _copied(source: Path, target: Path, name: Path) -> CopiedSparkFile:
     with below(source, name.as_posix(), of="a file of Spark's checkpoint", code="CKPT-059").open("rb") as content:
         return _stored(target, name, content)
 
 
-def _written(target: Path, name: Path, content: bytes) -> CopiedFile:
+def _written(target: Path, name: Path, content: bytes) -> CopiedSparkFile:
     return _stored(target, name, io.BytesIO(content))
 
 
-def _stored(target: Path, name: Path, content: BinaryIO) -> CopiedFile:
+def _stored(target: Path, name: Path, content: BinaryIO) -> CopiedSparkFile:
     file = target / name
     make_directory(file.parent)
     checksum, size = hashlib.sha256(), 0
@@ -145,4 +147,4 @@ def _stored(target: Path, name: Path, content: BinaryIO) -> CopiedFile:
         os.fsync(opened.fileno())
     sync_directory(file.parent)
     failpoint("savepoint_files")
-    return CopiedFile(name=name.as_posix(), size=size, checksum=checksum.hexdigest())
+    return CopiedSparkFile(name=name.as_posix(), size=size, checksum=checksum.hexdigest())
