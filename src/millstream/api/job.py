@@ -16,9 +16,12 @@ from millstream.api.streams.stream import DataStream
 from millstream.api.values.named import DeadLetter, OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.model import OnStop, Requirements, StreamModel, duplicate_id, duplicate_uid
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.resolve import resolve
 from millstream.graph.serialize import model_from_json, model_to_json
-from millstream.graph.step import DEAD, Emit, Operation, Sink, Source, Step, StepInput, step_uid
+from millstream.graph.step import DEAD, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import (
     ConnectorSpec,

@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import functions_in
-from millstream.graph.step import Sink, Source, Step
+from millstream.graph.operations.endpoints import Sink, Source
+from millstream.graph.step import Step
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId

@@ -18,8 +18,9 @@ from millstream.api.sql.scope import Relation, relation_of
 from millstream.api.sql.shapes import ranking_of
 from millstream.api.sql.writing import column, text_of
 from millstream.errors import InvalidStep
+from millstream.graph.operations.aggregate import Emit
 from millstream.graph.operations.rank import Deduplicate
-from millstream.graph.step import Emit, Select
+from millstream.graph.operations.rows import Select
 from millstream.model.time import DurationLike, duration_ms
 
 if TYPE_CHECKING:

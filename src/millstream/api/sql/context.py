@@ -12,8 +12,10 @@ from millstream.api.sql.refusal import OPTION, TABLE, UPDATES, Place
 from millstream.api.sql.scope import Relation, relation_of
 from millstream.api.streams.join import checked_choice
 from millstream.graph.expressions.refusal import nearest_first
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
 from millstream.graph.operations.rank import RANK_EMITS, RankEmit
-from millstream.graph.step import Emit, Operation, StepInput
+from millstream.graph.step import StepInput
 
 if TYPE_CHECKING:
     from millstream.api.job import Job

@@ -17,7 +17,8 @@ from millstream.api.sql.temporal import temporal_operation, version_of
 from millstream.api.sql.times import event_columns, window_ends
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
 from millstream.graph.operations.join import How, Join, JoinOperation, WindowJoin, right_names
-from millstream.graph.step import Filter, StepInput, WithColumns
+from millstream.graph.operations.rows import Filter, WithColumns
+from millstream.graph.step import StepInput
 from millstream.model.schema import Field, Schema
 
 if TYPE_CHECKING:

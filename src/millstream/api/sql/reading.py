@@ -15,7 +15,7 @@ from millstream.api.sql.scope import WINDOW_COLUMNS, Relation, relation_of, reso
 from millstream.api.sql.shapes import ranking_of, window_call
 from millstream.api.sql.windows import windowed_table
 from millstream.api.sql.writing import all_of, conjuncts, text_of
-from millstream.graph.step import Filter
+from millstream.graph.operations.rows import Filter
 
 
 def read_from(

@@ -12,18 +12,10 @@ from millstream.api.sql.refusal import DURATION, Place
 from millstream.graph.operations.enrich import Lookup
 from millstream.graph.operations.join import TemporalJoin, WindowJoin
 from millstream.graph.operations.rank import Deduplicate, WindowRank
+from millstream.graph.operations.rows import Filter, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.watermark import EventTime
-from millstream.graph.step import (
-    LATE,
-    MAIN,
-    Filter,
-    PythonMap,
-    Select,
-    StepInput,
-    Union,
-    Window,
-    WithColumns,
-)
+from millstream.graph.operations.window import Window
+from millstream.graph.step import LATE, MAIN, StepInput
 from millstream.graph.stream_graph import StreamNode
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from millstream.api.streams.signatures import output_schema, side_outputs
 from millstream.api.values.named import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
-from millstream.graph.step import CoProcess, StepInput
+from millstream.graph.operations.process import CoProcess
+from millstream.graph.step import StepInput
 from millstream.model.schema import SchemaLike
 from millstream.tracebacks import public
 

@@ -12,21 +12,11 @@ from millstream.api.values.named import OnErrorLike, policy
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
+from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.resolve import check_keys
-from millstream.graph.step import (
-    DEAD,
-    LATE,
-    MAIN,
-    Emit,
-    Filter,
-    MapBatches,
-    Operation,
-    PythonMap,
-    Select,
-    StepInput,
-    Union,
-    WithColumns,
-)
+from millstream.graph.step import DEAD, LATE, MAIN, StepInput
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
 from millstream.model.schema import Schema, SchemaLike, schema_of
@@ -38,7 +28,7 @@ if TYPE_CHECKING:
     from millstream.api.streams.connected import ConnectedStreams
     from millstream.api.streams.keyed import KeyedStream
     from millstream.api.values.pattern import Pattern, PatternStream
-    from millstream.graph.patterns.rules import OnUpdate
+    from millstream.graph.operations.rules import OnUpdate
 
 
 @public

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from millstream.errors import InvalidStep
 from millstream.graph.function import mark_nondeterministic
 from millstream.graph.operations.aggregate import Aggregate
-from millstream.graph.step import OnError
+from millstream.graph.outputs import OnError
 from millstream.graph.windows.window import WindowSpec, WindowTime
 from millstream.model.connector import ConnectorSpec
 from millstream.model.time import DurationLike, positive_ms, signed_ms

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from millstream.api.streams.signatures import output_schema
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
-from millstream.graph.patterns.pattern import Clause, Condition, Contiguity, Join, PatternSpec, Skip, Stage
-from millstream.graph.step import Pattern as PatternStep
+from millstream.graph.operations.pattern import Pattern as PatternStep
+from millstream.graph.patterns.pattern import PatternSpec, Skip
+from millstream.graph.patterns.stage import Clause, Condition, Contiguity, Join, Stage
 from millstream.model.schema import Schema, SchemaLike
 from millstream.model.time import DurationLike, positive_ms
 from millstream.tracebacks import public
