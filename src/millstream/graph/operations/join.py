@@ -20,8 +20,8 @@ LATE_RIGHT = "late_right"
 """The output of late rows of a join's right side; those of its left side are `late`."""
 
 
-def _refuse(message: str, found: object, hint: str) -> InvalidStep:
-    return InvalidStep(message, code="STEP-080", found=found, hint=hint)
+def _refuse(message: str, given: object, hint: str) -> InvalidStep:
+    return InvalidStep(message, code="STEP-080", found=given, hint=hint)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

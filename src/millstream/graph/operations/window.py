@@ -209,5 +209,5 @@ def _check_results(operation: Window) -> None:
         raise _refuse(msg, "STEP-126", operation.window_states[0].name, "define on_merge(self, window, ctx)")
 
 
-def _refuse(msg: str, code: str, found: str, hint: str) -> InvalidStep:
-    return InvalidStep(msg, code=code, found=found, hint=hint)
+def _refuse(msg: str, code: str, given: str, hint: str) -> InvalidStep:
+    return InvalidStep(msg, code=code, found=given, hint=hint)

@@ -78,9 +78,9 @@ class WindowSpec:
             raise InvalidStep(msg, code="STEP-121", found=repr(zone), hint="remove time_zone=, or give offset=")
         if self.size % DAY or self.slide % DAY:
             msg = "only windows of whole days have a time zone"
-            found = f"size={duration_text(self.size)}, slide={duration_text(self.slide)}"
+            lengths = f"size={duration_text(self.size)}, slide={duration_text(self.slide)}"
             raise InvalidStep(
-                msg, code="STEP-121", found=found, hint="use days, as in '1d' or '7d', or remove time_zone="
+                msg, code="STEP-121", found=lengths, hint="use days, as in '1d' or '7d', or remove time_zone="
             )
         try:
             zoneinfo.ZoneInfo(zone)
@@ -140,9 +140,9 @@ def duration_text(ms: int) -> str:
     return ("-" if ms < 0 else "") + (" ".join(parts) or "0s")
 
 
-def _require(holds: bool, message: str, found: str) -> None:  # noqa: FBT001
+def _require(holds: bool, message: str, given: str) -> None:  # noqa: FBT001
     if not holds:
-        raise InvalidStep(message, code="STEP-011", found=found, hint="correct the window")
+        raise InvalidStep(message, code="STEP-011", found=given, hint="correct the window")
 
 
 def _check_rows(rows: int, what: str) -> None:
