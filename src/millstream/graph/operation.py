@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
+from millstream.errors import InvalidStep
 from millstream.graph.expressions.expression import Expression
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
@@ -17,6 +18,8 @@ Takes = Literal["none", "one", "pair", "several"]
 Expressions = tuple[tuple[str, Expression], ...]
 Outputs = tuple[Expressions, dict[str, Schema]]
 """The expressions of a step, parsed and typed, and the schema of each of its outputs."""
+_OF_STEPS = frozenset({"id", "uid", "inputs", "has_given_id", "starts_chain"})
+"""What the JSON form of a step holds beside the fields of its operation."""
 
 
 class Edge(Protocol):
@@ -85,6 +88,10 @@ class Operation(abc.ABC):
         super().__init_subclass__()
         if "kind" not in vars(cls):
             cls.kind = f"{cls.__module__}:{cls.__qualname__}"
+        taken = sorted(_OF_STEPS.intersection(vars(cls).get("__annotations__", ())))
+        if taken:
+            msg = f"a field of operation {cls.__qualname__} has a name that JSON needs for steps"
+            raise InvalidStep(msg, code="STEP-058", found=", ".join(taken), known=_OF_STEPS, hint="rename the field")
 
     @property
     def is_keyed(self) -> bool:

@@ -82,9 +82,10 @@ def _refuse_unportable(operation: Operation, step: str) -> None:
         msg = "operation cannot be written to JSON: its kind does not lead another process to it"
         hint = "move it to the top level of an importable module, or name the entry point that brings it as its kind"
         raise InvalidStep(msg, code="STEP-057", step=step, found=operation.kind, hint=hint)
-    connector = getattr(operation, "connector", None)
-    if isinstance(connector, ConnectorSpec):
-        _refuse_passwords(connector, step)
+    for name in written_fields(type(operation)):
+        content = getattr(operation, name)
+        if isinstance(content, ConnectorSpec):
+            _refuse_passwords(content, step)
 
 
 def _refuse_passwords(connector: ConnectorSpec, step: str) -> None:

@@ -147,6 +147,15 @@ def test_what_another_process_could_not_load_is_not_written():
         assert model_to_json(model_of(hidden), portable=False)["steps"][1]["kind"] == hidden.kind
 
 
+def test_its_fields_leave_the_names_of_steps_alone():
+    with pytest.raises(InvalidStep, match=r"STEP-058.*Clashing.*found id, inputs"):
+
+        class Clashing(Operation):
+            runs_as = "batch"
+            id: str
+            inputs: int
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A package that brings an operation by name."""
