@@ -16,7 +16,7 @@ from millstream.checkpoint.savepoint_files import verify_savepoint
 from millstream.connectors.collect.sink import clear, collected
 from millstream.connectors.memory.spec import MARK
 from millstream.errors import MillstreamError
-from millstream.graph.step import Sink
+from millstream.graph.operations.endpoints import Sink
 from millstream.model.connector import ConnectorSpec
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment

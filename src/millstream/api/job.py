@@ -13,8 +13,8 @@ from millstream.api.streams.job_steps import JobSteps
 from millstream.api.streams.stream import DataStream
 from millstream.api.values.error_policy import OnErrorLike
 from millstream.graph.model import OnStop, Requirements, StreamModel
+from millstream.graph.operations.aggregate import Emit
 from millstream.graph.serialize import model_from_json, model_to_json
-from millstream.graph.step import Emit
 from millstream.model.connector import ConnectorSpec, NewerOutput
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name

@@ -38,6 +38,11 @@ class FunctionRef:
         """Whether its class defines `open` or `close`."""
         return any(self.defines(method) for method in _LIFE)
 
+    def describe(self) -> str:
+        """User code by name, and how another process gets it."""
+        how = "imported by name" if self.is_importable else "sent with the job"
+        return f"{self.name.split('@', maxsplit=1)[0]} at {self.location} ({how})"
+
     def defines(self, method: str) -> bool:
         """Whether its class defines a method of that name; a state may bear it too, and is none."""
         return callable(getattr(type(self.target), method, None))
@@ -63,8 +68,8 @@ def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
 def functions_in(operation: Any) -> list[FunctionRef]:
     """The user functions of an operation, also those inside its pattern, trigger or evictor."""
     given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
-    found = [part for each in given for part in getattr(each, "functions", (each,))]
-    return [part for part in found if isinstance(part, FunctionRef)]
+    parts = [part for each in given for part in getattr(each, "functions", (each,))]
+    return [part for part in parts if isinstance(part, FunctionRef)]
 
 
 def with_functions(operation: T, made: Callable[[FunctionRef], FunctionRef]) -> T:
@@ -134,17 +139,17 @@ def _finds(name: str, target: Any) -> bool:
     module, qualname = name.split(":", 1)
     if module == "__main__" or "<" in qualname or module not in sys.modules:
         return False
-    found: Any = sys.modules[module]
+    named: Any = sys.modules[module]
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    if found is target:
+        named = getattr(named, part, None)
+    if named is target:
         return True
-    return found is type(target) and not getattr(target, "__dict__", None)
+    return named is type(target) and not getattr(target, "__dict__", None)
 
 
 def _imported(name: str, step: str | None) -> FunctionRef:
     try:
-        found: Any = load(name)
+        target: Any = load(name)
     except (ImportError, AttributeError, ValueError) as problem:
         msg = "function cannot be imported"
         raise InvalidStep(
@@ -154,8 +159,7 @@ def _imported(name: str, step: str | None) -> FunctionRef:
             found=f"{name!r} ({problem})",
             hint="name it as 'module:function', importable here",
         ) from None
-    if isinstance(found, type):
-        found = _made(found, step)
-    return FunctionRef(
-        name=name, location=code_location(found if callable(found) else type(found)), is_importable=True, target=found
-    )
+    if isinstance(target, type):
+        target = _made(target, step)
+    location = code_location(target if callable(target) else type(target))
+    return FunctionRef(name=name, location=location, is_importable=True, target=target)

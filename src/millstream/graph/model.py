@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import functions_in
-from millstream.graph.step import Sink, Source, Step
+from millstream.graph.operations.endpoints import Sink, Source
+from millstream.graph.step import Step
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId
@@ -37,11 +38,11 @@ class Requirements:
             msg = "chaining is neither true nor false"
             raise InvalidStep(msg, code="STEP-030", found=repr(self.chaining), known="a bool", hint="correct chaining=")
         for field in ("parallelism", "max_parallelism", "epoch_interval", "rows_per_epoch"):
-            found = getattr(self, field)
-            if not isinstance(found, int) or isinstance(found, bool):
+            number = getattr(self, field)
+            if not isinstance(number, int) or isinstance(number, bool):
                 msg = f"{field} is not a whole number"
                 raise InvalidStep(
-                    msg, code="STEP-030", found=repr(found), known="a whole number", hint=f"correct {field}="
+                    msg, code="STEP-030", found=repr(number), known="a whole number", hint=f"correct {field}="
                 )
         checks = {
             "parallelism": 1 <= self.parallelism <= self.max_parallelism,
@@ -56,13 +57,13 @@ class Requirements:
                 raise InvalidStep(msg, code="STEP-030", found=getattr(self, name), known=known, hint=f"correct {name}=")
 
 
-def checked_on_stop(found: object) -> OnStop:
+def checked_on_stop(given: object) -> OnStop:
     """A way to stop; an unknown one is refused."""
     for known in ON_STOP:
-        if found == known:
+        if given == known:
             return known
     msg = "unknown way to stop"
-    raise InvalidStep(msg, code="RUN-020", found=repr(found), known=ON_STOP, hint="use on_stop='cancel'")
+    raise InvalidStep(msg, code="RUN-020", found=repr(given), known=ON_STOP, hint="use on_stop='cancel'")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,12 @@ class StateDescriptor:
         return self.ttl is not None and self.ttl_clock == "event"
 
     @property
+    def stored(self) -> list[Any]:
+        """What content depends on; it holds a time of writing if it expires, which is read by the clock it was written by."""
+        expires = [self.ttl is not None, *(["event"] if self.is_event_timed else [])]
+        return [self.name, self.kind, self.schema, self.version, *expires]
+
+    @property
     def content(self) -> Any:
         """The type of everything that is kept for one key."""
         generic: Any = dict if self.kind == "map" else list

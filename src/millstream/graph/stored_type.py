@@ -60,7 +60,7 @@ def stored_schema(kind: Any, *, what: str = "state") -> TypeSchema:
         InvalidStep: the type cannot be stored, or holds something that cannot.
     """
     try:
-        return _Writer(what).schema(inspect.type_info(kind), "#")
+        return _SchemaWriter(what).schema(inspect.type_info(kind), "#")
     except (TypeError, NameError) as problem:
         raise _unstorable(what, kind, str(problem).splitlines()[0]) from None
 
@@ -76,7 +76,7 @@ def _unstorable(what: str, kind: Any, why: str = "") -> InvalidStep:
     )
 
 
-class _Writer:
+class _SchemaWriter:
     """Writes one schema; a class inside itself becomes a reference to where it is open."""
 
     def __init__(self, what: str) -> None:
@@ -120,21 +120,21 @@ class _Writer:
             return {"$ref": self._open[id(kind)]}
         self._open[id(kind)] = path
         is_row = isinstance(kind, inspect.NamedTupleType) or (isinstance(kind, inspect.StructType) and kind.array_like)
-        found = self._row(kind, path) if is_row else self._object(kind, path)
+        schema = self._row(kind, path) if is_row else self._object(kind, path)
         del self._open[id(kind)]
-        return found
+        return schema
 
     def _object(self, kind: _Fielded, path: str) -> TypeSchema:
         fields = {f.encode_name: self.schema(f.type, f"{path}/properties/{f.encode_name}") for f in kind.fields}
-        found: TypeSchema = {
+        schema: TypeSchema = {
             "type": "object",
             "properties": fields,
             "required": sorted(field.encode_name for field in kind.fields if field.required),
         }
         if isinstance(kind, inspect.StructType):
-            found |= {"additionalProperties": False} if kind.forbid_unknown_fields else {}
-            found |= {"tag": [kind.tag_field, kind.tag]} if kind.tag_field is not None else {}
-        return found
+            schema |= {"additionalProperties": False} if kind.forbid_unknown_fields else {}
+            schema |= {"tag": [kind.tag_field, kind.tag]} if kind.tag_field is not None else {}
+        return schema
 
     def _row(self, kind: _Fielded, path: str) -> TypeSchema:
         """Fields by position: their names are kept, because two that swap places would read each other's content."""
@@ -142,21 +142,21 @@ class _Writer:
             {**self.schema(field.type, f"{path}/prefixItems/{at}"), "title": field.name}
             for at, field in enumerate(kind.fields)
         ]
-        found: TypeSchema = {
+        schema: TypeSchema = {
             "type": "array",
             "prefixItems": items,
             "minItems": sum(1 for field in kind.fields if field.required),
         }
         is_open = isinstance(kind, inspect.StructType) and not kind.forbid_unknown_fields
-        found |= {} if is_open else {"items": False}
+        schema |= {} if is_open else {"items": False}
         if isinstance(kind, inspect.StructType) and kind.tag_field is not None:
-            found |= {"tag": [kind.tag_field, kind.tag]}
-        return found
+            schema |= {"tag": [kind.tag_field, kind.tag]}
+        return schema
 
 
 def _bounds(kind: inspect.Type) -> TypeSchema:
-    found = {name: getattr(kind, name, None) for name in _BOUNDS}
-    return {_BOUNDS[name]: value for name, value in found.items() if value is not None}
+    given = {name: getattr(kind, name, None) for name in _BOUNDS}
+    return {_BOUNDS[name]: value for name, value in given.items() if value is not None}
 
 
 def schema_text(schema: TypeSchema) -> str:

@@ -4,58 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from millstream.graph.expressions.expression import Expression
 from millstream.graph.model import Requirements
-from millstream.graph.operations.enrich import AsyncMap, Lookup
-from millstream.graph.operations.join import (
-    JOINS,
-)
-from millstream.graph.operations.rank import RANKS
-from millstream.graph.operations.watermark import EventTime
-from millstream.graph.patterns.rules import Patterns
-from millstream.graph.step import (
-    MAIN,
-    CoProcess,
-    Filter,
-    KeyedAggregate,
-    MapBatches,
-    Operation,
-    Pattern,
-    Process,
-    PythonMap,
-    Reduce,
-    Select,
-    Sink,
-    Source,
-    StepInput,
-    Union,
-    Window,
-    WithColumns,
-)
+from millstream.graph.operation import Expressions, Operation, RunsAs
+from millstream.graph.step import MAIN, StepInput
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
-
-RUNS_AS: dict[type[Operation], str] = {
-    Source: "source",
-    EventTime: "batch",
-    Filter: "expression",
-    Select: "expression",
-    WithColumns: "expression",
-    PythonMap: "python",
-    MapBatches: "batch",
-    Union: "batch",
-    KeyedAggregate: "keyed",
-    Reduce: "keyed",
-    Process: "keyed",
-    CoProcess: "keyed",
-    **dict.fromkeys((*JOINS, *RANKS), "keyed"),
-    Lookup: "batch",
-    AsyncMap: "python",
-    Window: "keyed",
-    Pattern: "keyed",
-    Patterns: "keyed",
-    Sink: "sink",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +22,7 @@ class StreamNode:
     input_schema: Schema | None
     """Of the first input."""
     outputs: dict[str, Schema]
-    expressions: tuple[tuple[str, Expression], ...] = ()
+    expressions: Expressions = ()
     event_time: tuple[StepId, ...] = ()
     """The event-time steps whose watermarks this node sees."""
     has_given_id: bool = False
@@ -84,9 +37,9 @@ class StreamNode:
         return self.inputs[0].keys if self.inputs else ()
 
     @property
-    def runs_as(self) -> str:
+    def runs_as(self) -> RunsAs:
         """`source`, `expression`, `batch`, `python`, `keyed` or `sink`."""
-        return RUNS_AS[type(self.operation)]
+        return self.operation.runs_as
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from millstream.errors import CheckpointRefused
-from millstream.graph.step import Sink, Source
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.jobmaster.connectors import nodes_of, sink_protocol
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.operators.kinds import stores_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from millstream.contract.sink import SinkCommitter, SinkContext
 from millstream.contract.source import SourceContext, SplitEnumerator
-from millstream.graph.step import Sink, Source
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
 from millstream.model.connector import ConnectorSpec, is_written_directly, sink_declaration, source_declaration

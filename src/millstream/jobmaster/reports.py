@@ -11,7 +11,7 @@ from millstream.checkpoint.manifest import LOWEST_WATERMARK, Kind, SinkRecord, S
 from millstream.checkpoint.sealed import digest_of
 from millstream.checkpoint.staged import StagedEpoch
 from millstream.errors import ExternalFailure
-from millstream.graph.step import Sink
+from millstream.graph.operations.endpoints import Sink
 from millstream.jobmaster.connectors import nodes_of, sink_protocol, uids_of
 from millstream.jobmaster.planner.learned import PlannerState
 from millstream.model.connector import sink_declaration

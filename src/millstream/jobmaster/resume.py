@@ -7,8 +7,8 @@ import msgspec
 from millstream.checkpoint.manifest import EpochManifest, source_connectors
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.errors import CheckpointRefused
+from millstream.graph.operations.endpoints import Source
 from millstream.graph.operations.watermark import EventTime
-from millstream.graph.step import Source
 from millstream.jobmaster.compatibility import JobShape, compare, obstacles_in_place, shape_of
 from millstream.jobmaster.connectors import nodes_of
 from millstream.plan.deployment import DeploymentPlan

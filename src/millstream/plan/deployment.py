@@ -108,6 +108,19 @@ class Deployment:
         self._read_options()
         for key, _ in self.confs:
             refuse_flink_key(key)
+        self._check_places()
+        if self.state_backend not in STATE_BACKENDS:
+            msg = "unknown state backend"
+            raise InvalidPlan(
+                msg,
+                code="PLAN-031",
+                found=repr(self.state_backend),
+                known=STATE_BACKENDS,
+                hint="use state_backend='rocksdb'",
+            )
+
+    def _check_places(self) -> None:
+        """What is kept needs a directory; manifests alone may have another store."""
         if self.on_stop is not None and checked_on_stop(self.on_stop) == "suspend" and self.checkpoint is None:
             msg = "a run that is suspended needs a place for its savepoint"
             raise InvalidPlan(msg, code="RUN-021", found="on_stop='suspend'", hint="pass checkpoint=DIR too")
@@ -123,15 +136,6 @@ class Deployment:
         if self.manifests is not None and self.checkpoint is None:
             msg = "a store for manifests needs a checkpoint directory beside it"
             raise InvalidPlan(msg, code="PLAN-033", found=self.manifests, hint="pass checkpoint=DIR too")
-        if self.state_backend not in STATE_BACKENDS:
-            msg = "unknown state backend"
-            raise InvalidPlan(
-                msg,
-                code="PLAN-031",
-                found=repr(self.state_backend),
-                known=STATE_BACKENDS,
-                hint="use state_backend='rocksdb'",
-            )
 
     def _read_options(self) -> None:
         """Options in the forms in which people write them. What may hold a password does not show it when it is printed."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan
+from millstream.graph.flowchart import Box, chain_box, flowchart
 from millstream.graph.model import Requirements
-from millstream.graph.render import Group, chain_group, flowchart, job_text, stream_text, vertex_lines
+from millstream.graph.render import job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import duration_text
 from millstream.plan.compile import Layers
@@ -117,21 +118,21 @@ def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
-def _levels(plan: PartitionedPlan) -> tuple[Group, ...]:
+def _levels(plan: PartitionedPlan) -> tuple[Box, ...]:
     return tuple(
-        Group(
+        Box(
             label=f"level {level}, {plan.parallelism} subtasks"
             if level
             else f"level 0, at most {plan.parallelism} tasks",
-            members=tuple(chain_group(planned.vertex) for planned in plan.at_level(level)),
+            members=tuple(chain_box(planned.vertex) for planned in plan.at_level(level)),
         )
         for level in range(plan.depth + 1)
     )
 
 
-def _deployed(plan: DeploymentPlan) -> Group:
+def _deployed(plan: DeploymentPlan) -> Box:
     label = f"{plan.name} on {plan.master}, {plan.state_backend} state, checkpoint {plan.checkpoint or 'none'}"
-    return Group(label=label, members=_levels(plan.plan))
+    return Box(label=label, members=_levels(plan.plan))
 
 
 _TEXT: dict[Layer, Callable[[Layers], str]] = {
@@ -140,9 +141,9 @@ _TEXT: dict[Layer, Callable[[Layers], str]] = {
     "partitioned": lambda layers: partitioned_text(layers.partitioned),
     "deployment": lambda layers: deployment_text(layers.deployment),
 }
-_DRAWN: dict[Layer, Callable[[Layers], Sequence[StreamNode | Group]]] = {
+_DRAWN: dict[Layer, Callable[[Layers], Sequence[StreamNode | Box]]] = {
     "stream": lambda layers: layers.stream.nodes,
-    "job": lambda layers: tuple(chain_group(vertex) for vertex in layers.job.vertices),
+    "job": lambda layers: tuple(chain_box(vertex) for vertex in layers.job.vertices),
     "partitioned": lambda layers: _levels(layers.partitioned),
     "deployment": lambda layers: (_deployed(layers.deployment),),
 }

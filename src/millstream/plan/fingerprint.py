@@ -13,11 +13,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.graph.operations.aggregate import Aggregate
-from millstream.graph.operations.rank import WindowRank
-from millstream.graph.patterns.rules import Patterns
-from millstream.graph.state import StateDescriptor
-from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Sink, Source, Window
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.ids import StepId
 
@@ -62,60 +57,13 @@ def fingerprint_of(graph: StreamGraph) -> Fingerprint:
 
 
 def _content(node: StreamNode, uids: Mapping[StepId, StepId]) -> dict[str, Any]:
-    content: dict[str, Any] = {
+    """What is known of every step, and what its operation says that state depends on."""
+    return {
+        **node.operation.stored(node),
         "kind": node.operation.kind,
         "inputs": [[uids[edge.step], edge.output, edge.partition, list(edge.keys)] for edge in node.inputs],
         "outputs": {name: schema.ddl for name, schema in node.outputs.items()},
     }
-    operation = node.operation
-    if isinstance(operation, (Source, Sink)):
-        content["connector"] = operation.connector.name
-    if isinstance(operation, (Process, CoProcess)):
-        content["states"] = [_state(state) for state in operation.states]
-    if isinstance(operation, CoProcess):
-        content["broadcast"] = [[s.name, s.schema, s.version] for s in operation.broadcast]
-    if isinstance(operation, (KeyedAggregate, Window)):
-        content["aggregates"] = [_aggregate(name, aggregate, node) for name, aggregate in operation.aggregates]
-    if isinstance(operation, KeyedAggregate):
-        # Results after every row are kept entry by entry, others as columns.
-        content["kept_as"] = "entries" if operation.emit == "row" else "columns"
-    if isinstance(operation, Window):
-        content["window"] = operation.window.stored
-        content |= _triggered(operation)
-        content["closed_by"] = next(how for how in ("aggregates", "reduce", "process") if getattr(operation, how))
-    if isinstance(operation, WindowRank):
-        content["window"] = operation.window.stored
-    if isinstance(operation, Pattern):
-        content["pattern"] = operation.pattern.version
-        content["order_by"] = list(operation.order_by)
-    if isinstance(operation, Patterns):
-        content["order_by"] = list(operation.order_by)
-    return content
-
-
-def _triggered(operation: Window) -> dict[str, Any]:
-    """What windows that fire otherwise than by default keep."""
-    if not operation.is_triggered:
-        return {}
-    return {
-        "trigger": None if operation.trigger is None else operation.trigger.type_text,
-        "accumulation": operation.accumulation,
-        "keeps_rows": operation.keeps_rows,
-        "states": [_state(state) for state in operation.key_states],
-        "window_states": [_state(state) for state in operation.window_states],
-    }
-
-
-def _aggregate(name: str, aggregate: Aggregate, node: StreamNode) -> list[str]:
-    """What is stored follows from the kind and the output type, but for distinct values, which are of the input's type."""
-    stored = [str(dict(node.expressions)[name].type)] if aggregate.kind == "count_distinct" else []
-    return [name, aggregate.kind, *stored, *(["where"] if aggregate.where is not None else [])]
-
-
-def _state(state: StateDescriptor) -> list[Any]:
-    """A time of writing is stored if the state expires, and read by the clock it was written by."""
-    expires = [state.ttl is not None, *(["event"] if state.is_event_timed else [])]
-    return [state.name, state.kind, state.schema, state.version, *expires]
 
 
 def _hash(content: Any) -> str:

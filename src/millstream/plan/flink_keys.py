@@ -12,7 +12,7 @@ from millstream.plan.flink_options import FLINK_OPTIONS, FlinkOption
 def flink_option(key: str) -> FlinkOption | None:
     """The answer to a key of Flink's configuration; nothing if it is not one."""
     fitting = [(len(known), option) for option in FLINK_OPTIONS for known in option.keys if _fits(key, known)]
-    return max(fitting, key=lambda found: found[0])[1] if fitting else None
+    return max(fitting, key=lambda fit: fit[0])[1] if fitting else None
 
 
 def _fits(key: str, known: str) -> bool:

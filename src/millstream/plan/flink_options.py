@@ -165,7 +165,7 @@ FLINK_OPTIONS: tuple[FlinkOption, ...] = (
         names="pipeline.operator-chaining pipeline.operator-chaining.* disableChaining()",
         answer="option",
         here="`Job(chaining=False)`, `stream.start_new_chain()`",
-        reason="steps without an exchange between them are one chain: it ledger rows on without packing them",
+        reason="steps without an exchange between them are one chain: it hands rows on without packing them",
     ),
     FlinkOption(
         subject="operator state",

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from millstream.errors import InvalidPlan
+from millstream.graph.fields import built
 from millstream.graph.job_graph import JobGraph
-from millstream.graph.serialize import built, model_from_json, model_to_json
+from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.types import type_name
 from millstream.plan.compile import Layers, compile_job
@@ -64,9 +65,9 @@ def from_json(value: dict[str, Any]) -> Layers:
 def _checked(value: Any) -> Layer:
     parts = set(value) if isinstance(value, dict) else set()
     if parts != set(_PARTS):
-        found = ", ".join(sorted(map(str, parts))) or type(value).__name__
+        given = ", ".join(sorted(map(str, parts))) or type(value).__name__
         msg = "not the JSON form of a plan"
-        raise InvalidPlan(msg, code="PLAN-052", found=found, known=_PARTS, hint="write it with plan.serialize.to_json")
+        raise InvalidPlan(msg, code="PLAN-052", found=given, known=_PARTS, hint="write it with plan.serialize.to_json")
     if value["format"] != FORMAT:
         msg = "unknown format of a plan"
         raise InvalidPlan(msg, code="PLAN-053", found=value["format"], known=FORMAT, hint="compile the job again")
@@ -117,8 +118,8 @@ def _node(node: StreamNode) -> dict[str, Any]:
         "input_schema": None if node.input_schema is None else node.input_schema.ddl,
         "outputs": {name: schema.ddl for name, schema in node.outputs.items()},
         "expressions": [
-            {"name": name, "text": found.text, "columns": list(found.columns), "type": type_name(found.type)}
-            for name, found in node.expressions
+            {"name": name, "text": parsed.text, "columns": list(parsed.columns), "type": type_name(parsed.type)}
+            for name, parsed in node.expressions
         ],
         "event_time": list(node.event_time),
     }

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
-from millstream.graph.outputs import DEAD_SCHEMA
-from millstream.graph.step import OnError
+from millstream.graph.outputs import DEAD_SCHEMA, OnError
 from millstream.model.counts import StepCounts
 from millstream.model.time import to_datetime
 

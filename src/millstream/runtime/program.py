@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from millstream.contract.sink import SinkWriter
 from millstream.graph.job_graph import Vertex
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.operations.join import JOINS
-from millstream.graph.step import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan

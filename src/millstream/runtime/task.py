@@ -18,7 +18,8 @@ from millstream.contract.pages import PageStore
 from millstream.contract.sink import SinkTask, SinkWriter
 from millstream.contract.source import BadRecord
 from millstream.graph.job_graph import Vertex
-from millstream.graph.step import DEAD, LATE, MAIN, TWO_INPUTS, Sink, Source
+from millstream.graph.operations.endpoints import Sink, Source
+from millstream.graph.step import DEAD, LATE, MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import source_declaration
 from millstream.model.counts import StepCounts
@@ -275,7 +276,7 @@ class LevelTask:
                 self._route(vertex.id, output, batch, phase)
 
         # The edges of a vertex are planned in the order of its inputs.
-        first, second = (ports[:1], ports[1:]) if isinstance(vertex.head.operation, TWO_INPUTS) else (ports, [])
+        first, second = (ports[:1], ports[1:]) if vertex.head.operation.takes == "pair" else (ports, [])
         work = EpochWork(
             times=times_for(self._plan, vertex.head.event_time),
             before=_tables(gate, first, BEFORE),

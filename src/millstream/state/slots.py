@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import CoProcess, Process
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
 from millstream.records.value_types import tuple_of

@@ -18,7 +18,8 @@ from millstream.connectors.collect.spec import collect
 from millstream.connectors.memory.spec import MARK, memory
 from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.model import Requirements, StreamModel
-from millstream.graph.step import Sink, Source, Step
+from millstream.graph.operations.endpoints import Sink, Source
+from millstream.graph.step import Step
 from millstream.model.connector import ConnectorSpec, checked_options, source_declaration
 from millstream.model.counts import Counts
 from millstream.model.ids import StepId

@@ -12,7 +12,7 @@ from tests.compat.float_keys import jobs
 from millstream.checkpoint import failpoint
 from millstream.connectors.collect.sink import clear, collected
 from millstream.errors import CheckpointRefused, MillstreamError
-from millstream.graph.step import Sink
+from millstream.graph.operations.endpoints import Sink
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment
 from millstream.plan.start import Start

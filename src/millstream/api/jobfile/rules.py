@@ -11,10 +11,11 @@ from millstream.api.jobfile.document import parsed_document
 from millstream.api.jobfile.forms import mapping, refuse_unknown
 from millstream.api.jobfile.written_step import WrittenStep
 from millstream.errors import InvalidStep
+from millstream.graph.operations.rules import OnUpdate
 from millstream.graph.patterns.match_expression import Measures, measures_of
 from millstream.graph.patterns.match_source import check_conditions
-from millstream.graph.patterns.pattern import PatternSpec, Stage
-from millstream.graph.patterns.rules import OnUpdate
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Stage
 from millstream.model.schema import Schema
 
 _KEYS = ("pattern", "within", "after_match", "measures", "timed_out")

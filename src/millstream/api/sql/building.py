@@ -14,8 +14,10 @@ from millstream.api.streams.choices import checked_choice
 from millstream.api.streams.output import StreamJob
 from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions.refusal import nearest_first
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
 from millstream.graph.operations.rank import RANK_EMITS, RankEmit
-from millstream.graph.step import Emit, Operation, StepInput
+from millstream.graph.step import StepInput
 
 _MEANT_FOR = {
     "emit": "running aggregates, DISTINCT and rankings",

@@ -18,8 +18,10 @@ from millstream.api.sql.writing import column, text_of
 from millstream.api.streams.stream import DataStream
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
-from millstream.graph.operations.aggregate import Aggregate
-from millstream.graph.step import Filter, KeyedAggregate, Operation, Select, Window, WithColumns
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Aggregate, KeyedAggregate
+from millstream.graph.operations.rows import Filter, Select, WithColumns
+from millstream.graph.operations.window import Window
 from millstream.graph.windows.window import WindowSpec
 
 _ALL_ROWS = "all_rows"

@@ -18,7 +18,8 @@ from millstream.api.sql.writing import all_of, column, conjuncts, text_of
 from millstream.api.streams.job_steps import JobSteps
 from millstream.api.streams.keyed import KeyedStream
 from millstream.graph.operations.join import How, Join, JoinOperation, WindowJoin, right_names
-from millstream.graph.step import Filter, StepInput, WithColumns
+from millstream.graph.operations.rows import Filter, WithColumns
+from millstream.graph.step import StepInput
 from millstream.model.schema import Field, Schema
 
 _HOWS: dict[str, How] = {

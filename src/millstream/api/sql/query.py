@@ -18,7 +18,7 @@ from millstream.api.sql.shapes import ranking_of, window_call
 from millstream.api.sql.windows import windowed_table
 from millstream.api.sql.writing import all_of, column, conjuncts, text_of
 from millstream.graph.operations.rank import Deduplicate
-from millstream.graph.step import Filter, Select
+from millstream.graph.operations.rows import Filter, Select
 
 
 def query(building: Building, tree: exp.Expr, names: Names) -> Relation:

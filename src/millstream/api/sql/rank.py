@@ -18,7 +18,7 @@ from millstream.api.sql.writing import column, text_of
 from millstream.graph.expressions import reading
 from millstream.graph.expressions.refusal import Site
 from millstream.graph.operations.rank import Deduplicate, RankEmit, TopN, WindowRank
-from millstream.graph.step import Select, WithColumns
+from millstream.graph.operations.rows import Select, WithColumns
 
 _SHAPE = (
     "SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM stream) WHERE rn <= 3"

@@ -12,7 +12,7 @@ from millstream.api.sql.result import SqlStream
 from millstream.api.streams.output import StreamJob
 from millstream.api.streams.stream import DataStream
 from millstream.errors import InvalidStep
-from millstream.graph.step import Emit
+from millstream.graph.operations.aggregate import Emit
 from millstream.model.time import DurationLike, duration_ms
 
 

@@ -12,18 +12,10 @@ from millstream.api.streams.job_steps import JobSteps
 from millstream.graph.operations.enrich import Lookup
 from millstream.graph.operations.join import TemporalJoin, WindowJoin
 from millstream.graph.operations.rank import Deduplicate, WindowRank
+from millstream.graph.operations.rows import Filter, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.watermark import EventTime
-from millstream.graph.step import (
-    LATE,
-    MAIN,
-    Filter,
-    PythonMap,
-    Select,
-    StepInput,
-    Union,
-    Window,
-    WithColumns,
-)
+from millstream.graph.operations.window import Window
+from millstream.graph.step import LATE, MAIN, StepInput
 from millstream.graph.stream_graph import StreamNode
 
 WINDOW_TIME = "timestamp_millis(unix_millis(window_end) - 1)"

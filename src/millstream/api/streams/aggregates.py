@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millstream.errors import InvalidStep
-from millstream.graph.operations.aggregate import Aggregate
-from millstream.graph.step import Emit, KeyedAggregate
+from millstream.graph.operations.aggregate import Aggregate, Emit, KeyedAggregate
 
 EMITS: tuple[Emit, ...] = ("epoch", "row", "end")
 

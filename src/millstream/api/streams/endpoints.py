@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
-from millstream.graph.step import Sink, Source
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.ids import step_id
 from millstream.model.schema import SchemaLike, schema_of

@@ -9,8 +9,10 @@ from collections.abc import Container, Iterator, Sequence
 from millstream.api.streams.endpoints import sink_operation
 from millstream.api.values.error_policy import DeadLetter, OnErrorLike
 from millstream.graph.model import duplicate_id, duplicate_uid
+from millstream.graph.operation import Operation
+from millstream.graph.operations.endpoints import Sink
 from millstream.graph.resolve import resolve
-from millstream.graph.step import DEAD, Operation, Sink, Step, StepInput, step_uid
+from millstream.graph.step import DEAD, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId, step_id

@@ -20,12 +20,13 @@ from millstream.api.values.pattern import Pattern
 from millstream.api.values.trigger import Trigger
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
-from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Aggregate, Emit, Reduce
 from millstream.graph.operations.join import How, TemporalJoin
 from millstream.graph.operations.rank import RankEmit
-from millstream.graph.patterns.rules import OnUpdate, Patterns
-from millstream.graph.step import Emit, Operation, PartitionKind, Reduce, StepInput
-from millstream.graph.windows.checks import Accumulation
+from millstream.graph.operations.rules import OnUpdate, Patterns
+from millstream.graph.operations.window import Accumulation
+from millstream.graph.step import PartitionKind, StepInput
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec
 from millstream.graph.windows.window import WindowSpec

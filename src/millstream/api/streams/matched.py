@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.api.streams.signatures import output_schema
 from millstream.graph.function import FunctionRef, function_ref
+from millstream.graph.operations.pattern import Pattern as PatternStep
 from millstream.graph.patterns.pattern import PatternSpec
-from millstream.graph.step import Pattern as PatternStep
 from millstream.model.schema import Schema, SchemaLike
 from millstream.tracebacks import public
 

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 from millstream.api.streams.job_steps import JobSteps
 from millstream.api.values.error_policy import OnErrorLike
 from millstream.errors import InvalidStep
-from millstream.graph.step import MAIN, Emit, Operation, StepInput
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
+from millstream.graph.step import MAIN, StepInput
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema
 from millstream.model.time import DurationLike

@@ -12,7 +12,8 @@ from millstream.api.streams.signatures import output_schema, side_outputs
 from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
-from millstream.graph.step import CoProcess, Process, StepInput
+from millstream.graph.operations.process import CoProcess, Process
+from millstream.graph.step import StepInput
 from millstream.model.schema import SchemaLike
 
 TwoInputFunction = CoProcessFunction | BroadcastFunction

@@ -10,7 +10,7 @@ from millstream.api.streams.signatures import output_schema
 from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
-from millstream.graph.step import Filter, MapBatches, PythonMap, Select, WithColumns
+from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, WithColumns
 from millstream.model.schema import SchemaLike, schema_of
 
 

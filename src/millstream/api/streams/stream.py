@@ -22,9 +22,12 @@ from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.api.values.pattern import Pattern
 from millstream.api.values.watermark import WatermarkLike, event_time_operation
 from millstream.errors import InvalidStep
-from millstream.graph.patterns.rules import OnUpdate
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import Emit
+from millstream.graph.operations.rows import Union
+from millstream.graph.operations.rules import OnUpdate
 from millstream.graph.resolve import check_keys
-from millstream.graph.step import DEAD, LATE, Emit, Operation, StepInput, Union
+from millstream.graph.step import DEAD, LATE, StepInput
 from millstream.model.connector import ConnectorSpec
 from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike

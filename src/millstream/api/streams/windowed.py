@@ -16,8 +16,7 @@ from millstream.graph.function import function_ref
 from millstream.graph.operations.aggregate import Aggregate
 from millstream.graph.operations.join import HOWS, How, WindowJoin
 from millstream.graph.operations.rank import WindowRank
-from millstream.graph.step import Window
-from millstream.graph.windows.checks import Accumulation
+from millstream.graph.operations.window import Accumulation, Window
 from millstream.graph.windows.evictor import EvictorSpec
 from millstream.graph.windows.trigger import TriggerSpec, checked_trigger
 from millstream.graph.windows.window import WindowSpec

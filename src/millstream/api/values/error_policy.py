@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 
 from millstream.errors import InvalidStep
-from millstream.graph.step import OnError
+from millstream.graph.outputs import OnError
 from millstream.model.connector import ConnectorSpec
 
 

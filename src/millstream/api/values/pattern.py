@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
-from millstream.graph.patterns.pattern import Clause, Condition, Contiguity, Join, PatternSpec, Skip, Stage
+from millstream.graph.patterns.pattern import PatternSpec, Skip
+from millstream.graph.patterns.stage import Clause, Condition, Contiguity, Join, Stage
 from millstream.model.time import DurationLike, positive_ms
 from millstream.tracebacks import public
 

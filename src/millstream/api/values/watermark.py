@@ -10,7 +10,7 @@ from typing import Any
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
 from millstream.graph.operations.watermark import EventTime, WatermarkSpec
-from millstream.graph.step import OnError
+from millstream.graph.outputs import OnError
 from millstream.model.time import DurationLike, duration_ms, positive_ms
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from millstream.errors import InvalidSchema
-from millstream.graph.expressions import operators, patterns
+from millstream.graph.expressions import literals, operators, patterns
 from millstream.graph.expressions import term as t
+from millstream.graph.expressions.access import field_of, item_of
 from millstream.graph.expressions.casts import cast
 from millstream.graph.expressions.catalogue import FUNCTIONS, NOT_DETERMINISTIC
 from millstream.graph.expressions.choices import choose
+from millstream.graph.expressions.expression import Expression
 from millstream.graph.expressions.function import Arguments
 from millstream.graph.expressions.reading import node_name
 from millstream.graph.expressions.refusal import (
@@ -27,11 +26,12 @@ from millstream.graph.expressions.refusal import (
     LIMIT,
     LITERAL,
     TYPE,
+    UNTYPED,
     Site,
     nearest_first,
 )
 from millstream.graph.expressions.refusal import NOT_DETERMINISTIC as REPLAY
-from millstream.graph.expressions.term import Term, duckdb_type, identifier, named, quoted
+from millstream.graph.expressions.term import Term, identifier, quoted
 from millstream.model.schema import Schema
 from millstream.model.types import parse_type
 
@@ -40,9 +40,6 @@ MAX_SQL = 200_000
 
 MAX_DIRECT = 8
 """Lists up to this long are compared by pyarrow, item by item; longer ones by DuckDB."""
-
-_NUMBER = re.compile(r"(-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(BD|[LSYDF]|)", re.IGNORECASE)
-_SIZES = {"L": (t.LONG, 63), "S": (t.SHORT, 15), "Y": (t.BYTE, 7)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +59,19 @@ class Compiler:
         if len(term.sql) > MAX_SQL:
             raise self.site.refuse(LIMIT, "is too complex", hint="compute parts of it in an earlier step")
         return term
+
+    def expression(self, node: exp.Expr) -> Expression:
+        """The expression of a whole tree, which must have a type."""
+        term = self.term(node)
+        if term.type == t.VOID:
+            hint = "write CAST(NULL AS string) or another type"
+            raise self.site.refuse(UNTYPED, "is null without a type", hint=hint)
+        return self.made(term)
+
+    def made(self, term: Term) -> Expression:
+        """A term with the columns that were used so far."""
+        columns = tuple(self.used)
+        return Expression(text=self.site.text, sql=term.sql, columns=columns, type=term.type, direct=term.direct)
 
     def refused(self, node: exp.Expr) -> Exception:
         """The refusal of a node that has no place in an expression."""
@@ -87,7 +97,7 @@ def _column(c: Compiler, node: exp.Expr) -> Term:
     names = [part.name for part in parts]
     term = _base_column(c, names[0], is_quoted=bool(parts[0].args.get("quoted")))
     for name in names[1:]:
-        term = _field(c, term, name)
+        term = field_of(term, name, c.site)
     return term
 
 
@@ -99,113 +109,28 @@ def _base_column(c: Compiler, name: str, *, is_quoted: bool) -> Term:
         known = nearest_first(name, c.schema.names)
         problem = f"column {name!r} is ambiguous" if matches else f"unknown column {name!r}"
         raise c.site.refuse(COLUMN, problem, known=known, hint="use one of the known columns")
-    found = matches[0]
-    if any(other != found and other.lower() == found.lower() for other in c.used):
-        raise c.site.refuse(COLUMN, f"column {found!r} differs from another only in case", hint="rename one of them")
-    c.used[found] = None
-    return Term(sql=identifier(found), type=c.schema[found].type, direct=("column", found))
-
-
-def _field(c: Compiler, term: Term, name: str) -> Term:
-    if not t.is_struct(term.type):
-        raise c.site.refuse(
-            TYPE, f"cannot take field {name!r}", found=named(term.type), hint="only structs have fields"
-        )
-    names = [field.name for field in term.type]
-    matches = [known for known in names if known.lower() == name.lower()]
-    if len(matches) != 1:
-        known = nearest_first(name, names)
-        raise c.site.refuse(COLUMN, f"unknown field {name!r}", known=known, hint="use one of the known fields")
-    kind = term.type.field(names.index(matches[0])).type
-    return Term(sql=f"struct_extract({term.sql}, {quoted(matches[0])})", type=kind, may_raise=term.may_raise)
+    (column,) = matches
+    if any(other != column and other.lower() == column.lower() for other in c.used):
+        raise c.site.refuse(COLUMN, f"column {column!r} differs from another only in case", hint="rename one of them")
+    c.used[column] = None
+    return Term(sql=identifier(column), type=c.schema[column].type, direct=("column", column))
 
 
 def _dot(c: Compiler, node: exp.Expr) -> Term:
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         raise c.refused(node)
-    return _field(c, c.term(node.this), node.expression.name)
+    return field_of(c.term(node.this), node.expression.name, c.site)
 
 
 def _bracket(c: Compiler, node: exp.Expr) -> Term:
     if len(node.expressions) != 1:
         raise c.refused(node)
-    base, key = c.term(node.this), c.term(node.expressions[0])
-    raises = base.may_raise or key.may_raise
-    if t.is_list(base.type):
-        index = Arguments("[ ]", [key], c.site).integer(0)
-        outside = f"{index} < 0 OR {index} >= len({base.sql})"
-        sql = f"CASE WHEN {outside} THEN error('array index out of range') ELSE {base.sql}[{index} + 1] END"
-        return Term(sql=sql, type=base.type.value_type, may_raise=True)
-    if t.is_map(base.type) and key.type == base.type.key_type:
-        return Term(sql=f"{base.sql}[{key.sql}]", type=base.type.item_type, may_raise=raises)
-    found = f"{named(base.type)} with {named(key.type)}"
-    raise c.site.refuse(TYPE, "[ ] needs an array and an int, or a map and its key", found=found)
-
-
-def _literal(c: Compiler, node: exp.Expr) -> Term:
-    text = str(node.this)
-    if node.args.get("is_string"):
-        return _typed(text, quoted(text), t.STRING)
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise c.site.refuse(LITERAL, "not a number", found=repr(text), hint="write 1, 1L, 1.5, 1.5D or 1e3")
-    digits, suffix = match.group(1), match.group(2).upper()
-    if suffix in {"D", "F"} or (not suffix and "e" in digits.lower()):
-        kind = t.FLOAT if suffix == "F" else t.DOUBLE
-        return _typed(float(digits), f"CAST({quoted(digits)} AS {duckdb_type(kind)})", kind)
-    if suffix == "BD" or (not suffix and "." in digits):
-        return _decimal(c, Decimal(f"{Decimal(digits):f}"))
-    return _integer(c, digits, suffix)
-
-
-def _integer(c: Compiler, digits: str, suffix: str) -> Term:
-    sizes = [_SIZES[suffix]] if suffix else [(t.INT, 31), (t.LONG, 63)]
-    if not digits.lstrip("-").isdigit():
-        raise c.site.refuse(LITERAL, f"suffix {suffix} needs a whole number", found=digits, hint="use D for a double")
-    value = int(digits)
-    for kind, bits in sizes:
-        if -(2**bits) <= value < 2**bits:
-            return _typed(value, f"CAST({value} AS {duckdb_type(kind)})", kind)
-    if suffix:
-        raise c.site.refuse(LITERAL, f"number is too large for {suffix}", found=digits, hint="use a larger type")
-    return _decimal(c, Decimal(value))
-
-
-def _decimal(c: Compiler, value: Decimal) -> Term:
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int), "decimal literals are finite"
-    scale = max(-exponent, 0)
-    precision = max(len(digits), scale)
-    if precision > t.MAX_PRECISION:
-        raise c.site.refuse(LITERAL, "number has more than 38 digits", found=value, hint="write it with an exponent")
-    kind = pa.decimal128(precision, scale)
-    return Term(sql=f"CAST('{value:f}' AS {duckdb_type(kind)})", type=kind, value=value, is_literal=True)
-
-
-def _typed(value: Any, sql: str, kind: pa.DataType) -> Term:
-    return Term(sql=sql, type=kind, value=value, is_literal=True, direct=("literal", value, kind))
-
-
-def _boolean(c: Compiler, node: exp.Expr) -> Term:
-    del c
-    return _typed(bool(node.this), "true" if node.this else "false", t.BOOLEAN)
-
-
-def _null(c: Compiler, node: exp.Expr) -> Term:
-    del c, node
-    return Term(sql="NULL", type=t.VOID, is_literal=True)
-
-
-def _raw(c: Compiler, node: exp.Expr) -> Term:
-    del c
-    return _typed(str(node.this), quoted(str(node.this)), t.STRING)
+    return item_of(c.term(node.this), c.term(node.expressions[0]), c.site)
 
 
 def _negated(c: Compiler, node: exp.Expr) -> Term:
-    inner = node.this
-    if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-        return _literal(c, exp.Literal(this="-" + str(inner.this), is_string=False))
-    return operators.negate(c.term(inner), c.site)
+    number = literals.negative(node.this, c.site)
+    return operators.negate(c.term(node.this), c.site) if number is None else number
 
 
 def _binary(build: operators.Binary) -> Callable[[Compiler, exp.Expr], Term]:
@@ -359,7 +284,8 @@ _UNCLEAR: tuple[tuple[tuple[type[exp.Expr], ...], tuple[type[exp.Expr], ...]], .
 
 _NODES: dict[type[exp.Expr], Callable[[Compiler, Any], Term]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Paren: lambda c, node: c.term(node.this),
-    exp.Literal: _literal, exp.Boolean: _boolean, exp.Null: _null, exp.RawString: _raw,
+    exp.Literal: lambda c, node: literals.literal(node, c.site), exp.Boolean: lambda _, node: literals.boolean(node),
+    exp.Null: lambda _, __: literals.null(), exp.RawString: lambda _, node: literals.raw_string(node),
     exp.Neg: _negated, exp.Add: _arithmetic("+"), exp.Sub: _arithmetic("-"), exp.Mul: _arithmetic("*"),
     exp.Div: _arithmetic("/"), exp.Mod: _arithmetic("%"), exp.IntDiv: _arithmetic("div"), exp.DPipe: _joined,
     exp.EQ: _comparison("="), exp.NEQ: _comparison("<>"), exp.LT: _comparison("<"), exp.LTE: _comparison("<="),

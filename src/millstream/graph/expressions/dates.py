@@ -75,9 +75,9 @@ def _fields(a: Arguments, index: int) -> list[tuple[str, str]]:
     while position < len(text):
         match = _PIECE.match(text, position)
         if match is None or (match.group("field") and match.group("field") not in _FORMAT):
-            found = repr(match.group() if match else text[position:])
+            piece = repr(match.group() if match else text[position:])
             hint = "use the known fields, - / : . , _ space, and 'text'"
-            raise a.site.refuse(LITERAL, f"format of {a.name} is not supported", found=found, known=_FORMAT, hint=hint)
+            raise a.site.refuse(LITERAL, f"format of {a.name} is not supported", found=piece, known=_FORMAT, hint=hint)
         pieces.append((match.group("field") or "", match.group("text") or match.group("sign") or ""))
         position = match.end()
     return pieces

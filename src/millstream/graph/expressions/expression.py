@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.graph.expressions.refusal import NOT_BOOLEAN, Site
 from millstream.model.schema import Schema
+from millstream.model.types import type_name
 
 BATCH = "batch"
 """The relation that the SQL of an expression reads."""
@@ -43,21 +45,12 @@ def parse_expression(text: str, schema: Schema, *, step: str | None = None) -> E
     Raises:
         InvalidExpression: the text does not parse, names unknown columns or functions, or does not type-check.
     """
-    from millstream.graph.expressions import reading, refusal, term
+    # They bring the SQL parser along, which a job without expressions does not need.
     from millstream.graph.expressions.compile import Compiler
+    from millstream.graph.expressions.reading import read
 
-    site = refusal.Site(text=text, step=step)
-    compiler = Compiler(schema, site)
-    result = compiler.term(reading.read(site))
-    if result.type == term.VOID:
-        raise site.refuse(refusal.UNTYPED, "is null without a type", hint="write CAST(NULL AS string) or another type")
-    return Expression(
-        text=text,
-        sql=result.sql,
-        columns=tuple(compiler.used),
-        type=result.type,
-        direct=result.direct,
-    )
+    site = Site(text=text, step=step)
+    return Compiler(schema, site).expression(read(site))
 
 
 def parse_predicate(text: str, schema: Schema, *, step: str | None = None) -> Expression:
@@ -66,9 +59,6 @@ def parse_predicate(text: str, schema: Schema, *, step: str | None = None) -> Ex
     Raises:
         InvalidExpression: as `parse_expression`, and when the result is not boolean.
     """
-    from millstream.graph.expressions.refusal import NOT_BOOLEAN, Site
-    from millstream.model.types import type_name
-
     parsed = parse_expression(text, schema, step=step)
     if parsed.type != pa.bool_():
         site = Site(text=text, step=step)

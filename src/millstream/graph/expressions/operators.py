@@ -53,8 +53,8 @@ def _is_zero(left: Term, right: Term) -> str:
 
 def _whole_division(left: Term, right: Term, site: Site) -> Term:
     if not (t.is_integral(left.type) and t.is_integral(right.type)):
-        found = f"{named(left.type)} and {named(right.type)}"
-        raise site.refuse(TYPE, "'div' needs whole numbers", found=found, hint="use floor(a / b)")
+        types = f"{named(left.type)} and {named(right.type)}"
+        raise site.refuse(TYPE, "'div' needs whole numbers", found=types, hint="use floor(a / b)")
     first, second = widen(left, t.LONG), widen(right, t.LONG)
     return Term(sql=f"CAST(({first.sql} // {_divisor('//', first, second)}) AS BIGINT)", type=t.LONG, may_raise=True)
 

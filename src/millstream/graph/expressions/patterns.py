@@ -71,7 +71,7 @@ def _class(text: str, site: Site) -> str:
         raise _unsupported(site, text)
     if r"\S" in body or r"\A" in body or r"\z" in body:
         raise _unsupported(site, text)
-    translated = re.sub(r"\\.", lambda found: _escape(found.group(), _CLASS_ESCAPES, site), body, flags=re.DOTALL)
+    translated = re.sub(r"\\.", lambda match: _escape(match.group(), _CLASS_ESCAPES, site), body, flags=re.DOTALL)
     return ("[^" if text[1] == "^" else "[") + translated + "]"
 
 
@@ -134,5 +134,5 @@ def like(pattern: str, escape: str, site: Site) -> str:
     return f"{quoted(pattern)} ESCAPE {quoted(escape)}"
 
 
-def _unsupported(site: Site, found: str, *, hint: str = _HINT) -> Exception:
-    return site.refuse(LITERAL, "pattern is not supported", found=repr(found), hint=hint)
+def _unsupported(site: Site, part: str, *, hint: str = _HINT) -> Exception:
+    return site.refuse(LITERAL, "pattern is not supported", found=repr(part), hint=hint)

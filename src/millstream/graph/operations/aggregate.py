@@ -1,15 +1,22 @@
-"""Built-in aggregates: what each keeps, how it is combined, and the type it gives."""
+"""Running results per key: built-in aggregates, with the type that each gives and what it keeps, and reductions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
-from millstream.model.schema import HIDDEN
+from millstream.graph.expressions.expression import Expression, parse_expression, parse_predicate
+from millstream.graph.function import FunctionRef
+from millstream.graph.operation import Expressions, Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.outputs import key_fields
+from millstream.graph.step import MAIN
+from millstream.model.schema import HIDDEN, Field, Schema
 
+Emit = Literal["epoch", "row", "end"]
 _WHERE = HIDDEN + "where_"
 
 
@@ -119,3 +126,83 @@ def result_type(aggregate: Aggregate, of: pa.DataType | None, *, step: str | Non
         msg = f"aggregate {aggregate.kind!r} cannot take {aggregate.of!r}"
         raise InvalidStep(msg, code="STEP-013", step=step, found=str(of), known=kind.accepts_text, hint="cast it first")
     return kind.gives(of)
+
+
+Aggregates = tuple[tuple[str, Aggregate], ...]
+
+
+def aggregated(aggregates: Aggregates, schema: Schema, step: str) -> tuple[Expressions, tuple[Field, ...]]:
+    """What aggregates need of each row, and the columns that they give."""
+    if not aggregates:
+        msg = "aggregate needs at least one aggregate"
+        raise InvalidStep(msg, code="STEP-046", step=step, hint="for example total=ms.sum('amount')")
+    expressions: list[tuple[str, Expression]] = []
+    fields: list[Field] = []
+    for name, aggregate in aggregates:
+        parsed = None if aggregate.of is None else parse_expression(aggregate.of, schema, step=step)
+        where = None if aggregate.where is None else parse_predicate(aggregate.where, schema, step=step)
+        if parsed is not None and where is not None and parsed.direct is None:
+            # It might fail on rows that do not count.
+            parsed, where = parsed.only_where(where), None
+        expressions += [] if parsed is None else [(name, parsed)]
+        expressions += [] if where is None else [(where_name(name), where)]
+        kind = result_type(aggregate, None if parsed is None else parsed.type, step=step)
+        fields.append(Field(name, kind, not aggregate.never_null))
+    return tuple(expressions), tuple(fields)
+
+
+def aggregates_text(aggregates: Aggregates) -> str:
+    """Aggregates for people."""
+    return ", ".join(f"{name} = {aggregate.text}" for name, aggregate in aggregates)
+
+
+def stored_aggregates(aggregates: Aggregates, node: ResolvedStep) -> list[list[str]]:
+    """What is stored follows from the kind and the output type, but for distinct values, which are of the input's type."""
+    types = {name: str(expression.type) for name, expression in node.expressions}
+    stored = []
+    for name, aggregate in aggregates:
+        distinct = [types[name]] if aggregate.kind == "count_distinct" else []
+        stored.append([name, aggregate.kind, *distinct, *(["where"] if aggregate.where is not None else [])])
+    return stored
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedAggregate(Operation):
+    """Running built-in aggregates per key."""
+
+    kind = "aggregate"
+    runs_as = "keyed"
+    aggregates: Aggregates
+    emit: Emit = "epoch"
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The key and a column for each aggregate."""
+        expressions, fields = aggregated(self.aggregates, schemas[0], step.id)
+        return expressions, {MAIN: Schema(key_fields(step, schemas[0]) + fields)}
+
+    def describe(self) -> str:
+        """The aggregates, and when they are told."""
+        return f"{aggregates_text(self.aggregates)}; emits per {self.emit}"
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """Results after every row are kept entry by entry, others as columns."""
+        kept_as = "entries" if self.emit == "row" else "columns"
+        return {"aggregates": stored_aggregates(self.aggregates, node), "kept_as": kept_as}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce(Operation):
+    """A running Python reduction per key; emits after every row."""
+
+    kind = "reduce"
+    runs_as = "keyed"
+    function: FunctionRef
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The columns that come in."""
+        del step
+        return (), {MAIN: schemas[0]}
+
+    def describe(self) -> str:
+        """The function."""
+        return self.function.describe()

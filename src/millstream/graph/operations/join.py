@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
-
-import pyarrow as pa
+from collections.abc import Sequence
+from typing import Literal
 
 from millstream.errors import InvalidStep
-from millstream.graph.windows.window import WindowSpec
+from millstream.graph.expressions.expression import parse_predicate
+from millstream.graph.operation import Operation, Outputs, PlacedStep
+from millstream.graph.step import LATE, MAIN
+from millstream.graph.windows.window import WINDOW_FIELDS, WindowSpec, duration_text
+from millstream.model.ids import StepId
 from millstream.model.schema import Field, Schema
 
 How = Literal["inner", "left", "right", "full"]
 HOWS: tuple[How, ...] = ("inner", "left", "right", "full")
 LATE_RIGHT = "late_right"
 """The output of late rows of a join's right side; those of its left side are `late`."""
-WINDOW_FIELDS = (
-    Field("window_start", pa.timestamp("us", tz="UTC"), nullable=False),
-    Field("window_end", pa.timestamp("us", tz="UTC"), nullable=False),
-)
 
 
-def _refuse(message: str, found: object, hint: str) -> InvalidStep:
-    return InvalidStep(message, code="STEP-080", found=found, hint=hint)
+def _refuse(message: str, given: object, hint: str) -> InvalidStep:
+    return InvalidStep(message, code="STEP-080", found=given, hint=hint)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Operation):
     """Rows of two keyed streams with equal keys; with bounds on how far apart they happened, or for ever."""
 
-    kind: ClassVar = "join"
+    kind = "join"
+    runs_as = "keyed"
+    takes = "pair"
     how: How = "inner"
     lower: int | None = None
     """With `upper`: lower ≤ time of the right row - time of the left row ≤ upper, in milliseconds."""
@@ -58,12 +59,33 @@ class Join:
         """Whether event time bounds which rows may meet."""
         return self.lower is not None
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """Pairs of rows, and late ones of either side where event time bounds which rows may meet."""
+        main = Schema(_joined_fields(schemas, self.how, self.prefix, step.id))
+        return _paired(main, self.where, step.id, _late(schemas) if self.is_bounded else {})
+
+    def describe(self) -> str:
+        """How rows are paired."""
+        parts: list[str] = [self.how]
+        if self.lower is not None and self.upper is not None:
+            parts.append(f"within {duration_text(self.lower)} to {duration_text(self.upper)}")
+        parts += [] if self.keep is None else [f"rows kept {duration_text(self.keep)}"]
+        parts += [] if self.where is None else [f"where {self.where}"]
+        return ", ".join(parts)
+
+    def check_times(self, step: PlacedStep, times: Sequence[Sequence[StepId]]) -> None:
+        """Bounds are in event time."""
+        if self.is_bounded:
+            _refuse_untimed_side(step.id, times)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WindowJoin:
+class WindowJoin(Operation):
     """Rows of two keyed streams with equal keys that happened in the same window."""
 
-    kind: ClassVar = "window_join"
+    kind = "window_join"
+    runs_as = "keyed"
+    takes = "pair"
     window: WindowSpec
     how: How = "inner"
     where: str | None = None
@@ -81,23 +103,51 @@ class WindowJoin:
             msg = "allowed_lateness is below zero"
             raise _refuse(msg, f"{self.lateness} ms", "correct allowed_lateness=")
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """Pairs of rows with the bounds of their window, and late rows of either side."""
+        fields = _joined_fields(schemas, self.how, self.prefix, step.id)
+        clashes = [field.name for field in WINDOW_FIELDS if any(field.name == other.name for other in fields)]
+        if clashes:
+            msg = "a window join adds columns window_start and window_end, which are there already"
+            raise InvalidStep(msg, code="STEP-081", step=step.id, found=clashes, hint="select other names before")
+        return _paired(Schema((*fields, *WINDOW_FIELDS)), self.where, step.id, _late(schemas))
+
+    def describe(self) -> str:
+        """How rows are paired."""
+        window = f"in {self.window.describe()}, allowed lateness {duration_text(self.lateness)}"
+        return ", ".join([self.how, window, *([] if self.where is None else [f"where {self.where}"])])
+
+    def check_times(self, step: PlacedStep, times: Sequence[Sequence[StepId]]) -> None:
+        """Its windows are of event time."""
+        _refuse_untimed_side(step.id, times)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TemporalJoin:
+class TemporalJoin(Operation):
     """Each row of the left stream with the version of its key that was valid when it happened."""
 
-    kind: ClassVar = "temporal_join"
+    kind = "temporal_join"
+    runs_as = "keyed"
+    takes = "pair"
     how: Literal["inner", "left"] = "inner"
     prefix: str | None = None
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """Rows with their version, and late ones of either side."""
+        main = Schema(_joined_fields(schemas, self.how, self.prefix, step.id))
+        return (), {MAIN: main, **_late(schemas)}
+
+    def describe(self) -> str:
+        """How rows are paired."""
+        return f"{self.how}, as of the time of the left row"
+
+    def check_times(self, step: PlacedStep, times: Sequence[Sequence[StepId]]) -> None:
+        """Versions are valid from their event time on."""
+        _refuse_untimed_side(step.id, times)
 
 
 JoinOperation = Join | WindowJoin | TemporalJoin
 JOINS = (Join, WindowJoin, TemporalJoin)
-
-
-def needs_event_time(operation: object) -> bool:
-    """Whether both sides of a join must have event time."""
-    return isinstance(operation, (WindowJoin, TemporalJoin)) or (isinstance(operation, Join) and operation.is_bounded)
 
 
 def right_names(left: Schema, right: Schema, prefix: str | None, step: str | None) -> list[str]:
@@ -117,18 +167,26 @@ def right_names(left: Schema, right: Schema, prefix: str | None, step: str | Non
     return names
 
 
-def joined_schema(left: Schema, right: Schema, operation: JoinOperation, step: str | None) -> Schema:
+def _joined_fields(schemas: Sequence[Schema], how: How, prefix: str | None, step: str) -> tuple[Field, ...]:
     """The columns of both sides; those of a side whose rows may be missing are nullable."""
-    names = right_names(left, right, operation.prefix, step)
-    misses_left, misses_right = operation.how in {"right", "full"}, operation.how in {"left", "full"}
-    fields = [Field(field.name, field.type, field.nullable or misses_left) for field in left]
-    fields += [
-        Field(name, field.type, field.nullable or misses_right) for name, field in zip(names, right, strict=True)
-    ]
-    if isinstance(operation, WindowJoin):
-        clashes = [field.name for field in WINDOW_FIELDS if any(field.name == other.name for other in fields)]
-        if clashes:
-            msg = "a window join adds columns window_start and window_end, which are there already"
-            raise InvalidStep(msg, code="STEP-081", step=step, found=clashes, hint="select other names before")
-        fields += WINDOW_FIELDS
-    return Schema(tuple(fields))
+    left, right = schemas
+    names = right_names(left, right, prefix, step)
+    misses_left, misses_right = how in {"right", "full"}, how in {"left", "full"}
+    mine = (Field(field.name, field.type, field.nullable or misses_left) for field in left)
+    renamed = zip(names, right, strict=True)
+    return (*mine, *(Field(name, field.type, field.nullable or misses_right) for name, field in renamed))
+
+
+def _paired(main: Schema, where: str | None, step: str, late: dict[str, Schema]) -> Outputs:
+    expressions = () if where is None else (("where", parse_predicate(where, main, step=step)),)
+    return expressions, {MAIN: main, **late}
+
+
+def _late(schemas: Sequence[Schema]) -> dict[str, Schema]:
+    return {LATE: schemas[0], LATE_RIGHT: schemas[1]}
+
+
+def _refuse_untimed_side(step: str, times: Sequence[Sequence[StepId]]) -> None:
+    if not all(times):
+        msg = "this join needs event time on both sides"
+        raise InvalidStep(msg, code="STEP-040", step=step, hint="call .event_time('column') on both before key_by")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
-from millstream.graph.operations.join import WINDOW_FIELDS
-from millstream.graph.windows.window import WindowSpec
+from millstream.graph.operation import Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.outputs import column_of
+from millstream.graph.step import LATE, MAIN
+from millstream.graph.windows.window import WINDOW_FIELDS, WindowSpec, duration_text, refuse_untimed
+from millstream.model.ids import StepId
 from millstream.model.schema import Field, Schema
 
 RankEmit = Literal["epoch", "end"]
@@ -21,10 +25,11 @@ _PART = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?:\s+(asc|desc))?\s*", re.I
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TopN:
+class TopN(Operation):
     """The first N rows of each key in an order."""
 
-    kind: ClassVar = "top_n"
+    kind = "top_n"
+    runs_as = "keyed"
     n: int
     by: str
     rank: str = "rank_number"
@@ -41,12 +46,24 @@ class TopN:
             raise InvalidStep(msg, code="STEP-085", found="ties=True", hint="use emit='end', or rank without ties")
         order_of(self.by)
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The columns that come in, and the rank."""
+        (rows,) = schemas
+        _check_by(self.by, rows, step.id)
+        return (), {MAIN: _with_rank(rows, self.rank, step.id)}
+
+    def describe(self) -> str:
+        """Which rows stay."""
+        ties = ", with ties" if self.ties else ""
+        return f"first {self.n} by {self.by}{ties}; emits per {self.emit}"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Deduplicate:
+class Deduplicate(Operation):
     """One row of each key: the first or the last to come, or in an order."""
 
-    kind: ClassVar = "deduplicate"
+    kind = "deduplicate"
+    runs_as = "keyed"
     keep: Literal["first", "last"] = "first"
     by: str | None = None
     ttl: int | None = None
@@ -64,12 +81,25 @@ class Deduplicate:
         """Whether the first row to come stays for good, so that nothing but its key must be kept."""
         return self.keep == "first" and self.by is None and self.emit == "epoch"
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The columns that come in."""
+        (rows,) = schemas
+        _check_by(self.by, rows, step.id)
+        return (), {MAIN: rows}
+
+    def describe(self) -> str:
+        """Which row stays."""
+        by = f" by {self.by}" if self.by is not None else ""
+        ttl = f", keys kept {duration_text(self.ttl)}" if self.ttl is not None else ""
+        return f"{self.keep}{by}{ttl}; emits per {self.emit}"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WindowRank:
+class WindowRank(Operation):
     """The first N rows of each key and window in an order. They are final when the window has passed, and said then."""
 
-    kind: ClassVar = "window_rank"
+    kind = "window_rank"
+    runs_as = "keyed"
     window: WindowSpec
     n: int
     by: str | None = None
@@ -96,6 +126,33 @@ class WindowRank:
             )
         if self.by is not None:
             order_of(self.by)
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The columns that come in, the bounds of the window and the rank if there is to be one; and late rows."""
+        (rows,) = schemas
+        _check_by(self.by, rows, step.id)
+        bounded = _with_bounds(rows, step.id)
+        ranked = bounded if self.rank is None else _with_rank(bounded, self.rank, step.id)
+        return (), {MAIN: ranked, LATE: rows}
+
+    def describe(self) -> str:
+        """Which rows stay."""
+        order = "as they come" if self.by is None else f"by {self.by}"
+        equal = ", with ties" if self.ties else ", of equal rows the newest" if self.newest_first else ""
+        return f"first {self.n} {order}{equal}; when the window has passed"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """The window."""
+        yield "window", self.window.describe_with(self.lateness)
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """The window."""
+        del node
+        return {"window": self.window.stored}
+
+    def check_times(self, step: PlacedStep, times: Sequence[Sequence[StepId]]) -> None:
+        """Its windows are of event time."""
+        refuse_untimed(step.id, times)
 
 
 RANKS = (TopN, Deduplicate, WindowRank)
@@ -126,9 +183,18 @@ def instant_order(written: tuple[str, ...], rows: Schema) -> Order:
     return tuple(order)
 
 
-def ranked_schema(rows: Schema, operation: TopN | Deduplicate | WindowRank, step: str) -> Schema:
-    """The columns of the rows, those of the window, and for a ranking the rank."""
-    for name, _ in order_of(operation.by) if operation.by is not None else ():
+def check_instant_order(columns: tuple[str, ...], schema: Schema, step: str) -> None:
+    """Columns that order rows of one instant exist and have an order."""
+    for name, _ in instant_order(columns, schema):
+        field = column_of(name, schema, step)
+        if pa.types.is_nested(field.type):
+            msg = f"column {name!r} has no order"
+            hint = "order by a field of it"
+            raise InvalidStep(msg, code="STEP-180", step=step, found=field.type_name, known="plain types", hint=hint)
+
+
+def _check_by(by: str | None, rows: Schema, step: str) -> None:
+    for name, _ in order_of(by) if by is not None else ():
         if name not in rows:
             msg = f"unknown column {name!r}"
             raise InvalidStep(msg, code="STEP-042", step=step, known=rows.names, hint="correct by=")
@@ -137,11 +203,9 @@ def ranked_schema(rows: Schema, operation: TopN | Deduplicate | WindowRank, step
             raise InvalidStep(
                 msg, code="STEP-086", step=step, found=rows[name].type_name, hint="order by a field of it"
             )
-    if isinstance(operation, WindowRank):
-        rows = _with_bounds(rows, step)
-    rank = None if isinstance(operation, Deduplicate) else operation.rank
-    if rank is None:
-        return rows
+
+
+def _with_rank(rows: Schema, rank: str, step: str) -> Schema:
     if rank in rows:
         msg = f"the column of the rank, {rank!r}, is there already"
         raise InvalidStep(msg, code="STEP-081", step=step, known=rows.names, hint="give rank= another name")

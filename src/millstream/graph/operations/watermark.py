@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.expressions.expression import parse_predicate
 from millstream.graph.function import FunctionRef
+from millstream.graph.operation import Operation, Outputs, PlacedStep
+from millstream.graph.outputs import OnError, column_of, with_dead
+from millstream.graph.step import MAIN
 from millstream.graph.windows.window import duration_text
+from millstream.model.ids import StepId
+from millstream.model.schema import Schema
 
 WatermarkKind = Literal["ascending", "punctuated", "none"]
+_TIME_TYPES = (pa.timestamp("us", tz="UTC"), pa.timestamp("us"), pa.int64())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +41,12 @@ class WatermarkSpec:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EventTime:
+class EventTime(Operation):
     """Names the column that says when a row happened, and how far rows may be out of order."""
 
-    kind: ClassVar = "event_time"
+    kind = "event_time"
+    runs_as = "batch"
+    declares_time = True
     column: str
     max_delay: int = 0
     idle_after: int | None = None
@@ -48,15 +60,22 @@ class EventTime:
     """The alignment group of its sources."""
     max_drift: int | None = None
     """How far they may run ahead of the slowest member of the group."""
-    on_error: Literal["fail", "skip", "dead_letter"] = "fail"
+    on_error: OnError = "fail"
     """What becomes of rows that have no event time, or one at which nothing can have happened."""
 
     def __post_init__(self) -> None:
         for name in ("max_delay", "idle_after", "interval", "max_drift"):
-            found = getattr(self, name)
-            if found is not None and found < 0:
+            duration = getattr(self, name)
+            if duration is not None and duration < 0:
                 msg = f"{name} is below zero"
-                raise InvalidStep(msg, code="STEP-023", found=f"{found} ms", hint=f"correct {name}=")
+                raise InvalidStep(msg, code="STEP-023", found=f"{duration} ms", hint=f"correct {name}=")
+        self._check_strategy()
+        if (self.align is None) != (self.max_drift is None) or self.align == "":
+            msg = "alignment needs a group and how far its members may drift apart"
+            found_pair = f"align={self.align!r}, max_drift={self.max_drift!r}"
+            raise InvalidStep(msg, code="STEP-162", found=found_pair, hint="align='group', max_drift='30s'")
+
+    def _check_strategy(self) -> None:
         if (self.watermark is not None) + (self.function is not None) + (self.max_delay > 0) > 1:
             msg = "event_time takes max_delay, or watermark"
             raise InvalidStep(msg, code="STEP-160", hint="remove max_delay=, or use watermark.bounded()")
@@ -67,10 +86,6 @@ class EventTime:
             # It answers in the tasks and in the driver: what one of them opened, the other would not have.
             msg = "a watermark generator has no open and no close"
             raise InvalidStep(msg, code="STEP-264", found=self.function.name, hint="make what it needs in its methods")
-        if (self.align is None) != (self.max_drift is None) or self.align == "":
-            msg = "alignment needs a group and how far its members may drift apart"
-            found_pair = f"align={self.align!r}, max_drift={self.max_drift!r}"
-            raise InvalidStep(msg, code="STEP-162", found=found_pair, hint="align='group', max_drift='30s'")
 
     @property
     def strategy(self) -> str:
@@ -84,8 +99,42 @@ class EventTime:
         """Whether the watermark comes from marks that the tasks find, rather than from the newest event time."""
         return self.function is not None or (self.watermark is not None and self.watermark.kind == "punctuated")
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The columns that come in."""
+        (schema,) = schemas
+        self._check_columns(schema, step.id)
+        where = None if self.watermark is None else self.watermark.where
+        expressions = () if where is None else (("where", parse_predicate(where, schema, step=step.id)),)
+        return expressions, with_dead({MAIN: schema}, self.on_error)
+
+    def _check_columns(self, schema: Schema, step: str) -> None:
+        carried = [] if self.watermark is None or self.watermark.column is None else [self.watermark.column]
+        for field in (column_of(name, schema, step) for name in (self.column, *carried)):
+            if field.type not in _TIME_TYPES:
+                msg = f"column {field.name!r} cannot be event time"
+                known = "timestamp, or long as milliseconds"
+                raise InvalidStep(
+                    msg, code="STEP-044", step=step, found=field.type_name, known=known, hint="cast it first"
+                )
+
+    def check_path(self, step: PlacedStep, before: Mapping[StepId, PlacedStep]) -> None:
+        """Only sources can be told to wait, so event time that is aligned must be declared before rows change subtask."""
+        edges = [] if self.align is None else list(step.inputs)
+        while edges:
+            edge = edges.pop()
+            if edge.partition != "forward":
+                msg = "only event time before the first key_by or rebalance can be aligned"
+                where = f"{edge.partition} behind {edge.step!r}"
+                raise InvalidStep(msg, code="STEP-163", step=step.id, found=where, hint="remove align=")
+            edges += before[edge.step].inputs
+
+    @property
+    def error_policy(self) -> str:
+        """As given."""
+        return self.on_error
+
     def describe(self) -> str:
-        """The step in a few words."""
+        """The column, and how the watermark follows it."""
         parts = [f"{self.column}, {self._strategy_text()}"]
         parts += [f"at most every {duration_text(self.interval)}"] if self.interval is not None else []
         parts += [f"idle after {duration_text(self.idle_after)}"] if self.idle_after is not None else []

@@ -8,7 +8,8 @@ from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import function_ref
-from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Clause, Condition, Stage
 
 
 def pattern_from_json(value: Any, *, step: str | None = None) -> PatternSpec:

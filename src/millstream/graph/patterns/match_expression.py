@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from millstream.errors import InvalidStep
 from millstream.graph.expressions.expression import Expression
+from millstream.graph.expressions.refusal import NOT_BOOLEAN, Site
+from millstream.graph.expressions.term import named
 from millstream.graph.operations.aggregate import Aggregate, result_type
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.model.schema import Field, Schema
@@ -72,41 +74,32 @@ def read_match_expression(
         InvalidExpression: as for any expression.
         InvalidStep: a stage, a column of it or an aggregate is not known.
     """
-    from millstream.graph.expressions import reading, refusal, term
+    # They bring the SQL parser along.
     from millstream.graph.expressions.compile import Compiler
+    from millstream.graph.expressions.reading import read
 
-    site = refusal.Site(text=text, step=step)
-    found: dict[str, Reference] = {}
-    tree = _replaced(reading.read(site), pattern, found, step)
-    fields = [Field(name, _type_of(reference, rows, step)) for name, reference in found.items()]
+    site = Site(text=text, step=step)
+    references: dict[str, Reference] = {}
+    tree = _replaced(read(site), pattern, references, step)
+    fields = [Field(name, _type_of(reference, rows, step)) for name, reference in references.items()]
     if predicate:
         # Measures are computed when a match is known, which may be in another epoch.
         tree, beside = tree.transform(_clock), with_clock(beside)
-    schema = Schema((*(field for field in beside if field.name not in found), *fields))
-    compiler = Compiler(schema, site)
-    result = compiler.term(tree)
-    if result.type == term.VOID:
-        raise site.refuse(refusal.UNTYPED, "is null without a type", hint="write CAST(NULL AS string) or another type")
-    if predicate and result.type != pa.bool_():
-        raise site.refuse(refusal.NOT_BOOLEAN, "must be boolean", found=term.named(result.type), hint="compare it")
-    expression = Expression(
-        text=text,
-        sql=result.sql,
-        columns=tuple(compiler.used),
-        type=result.type,
-        direct=result.direct,
-    )
-    return MatchExpression(references=tuple(found.values()), expression=expression, tree=tree, schema=schema)
+    schema = Schema((*(field for field in beside if field.name not in references), *fields))
+    expression = Compiler(schema, site).expression(tree)
+    if predicate and expression.type != pa.bool_():
+        raise site.refuse(NOT_BOOLEAN, "must be boolean", found=named(expression.type), hint="compare it")
+    return MatchExpression(references=tuple(references.values()), expression=expression, tree=tree, schema=schema)
 
 
-def _replaced(tree: Any, pattern: PatternSpec, found: dict[str, Reference], step: str | None) -> Any:
+def _replaced(tree: Any, pattern: PatternSpec, references: dict[str, Reference], step: str | None) -> Any:
     """The tree with each reference as a column of its own."""
     from sqlglot import exp
 
     taken = {stage.name for stage in pattern.flat if not stage.is_not}
 
     def column_of(reference: Reference) -> Any:
-        found.setdefault(reference.name, reference)
+        references.setdefault(reference.name, reference)
         return exp.Column(this=exp.Identifier(this=reference.name, quoted=True))
 
     def visit(node: Any) -> Any:

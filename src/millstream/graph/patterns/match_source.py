@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millstream.errors import InvalidStep
 from millstream.graph.expressions.expression import Expression
+from millstream.graph.expressions.refusal import Site
 from millstream.graph.patterns.match_expression import MatchExpression, Reference, read_match_expression, with_clock
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.model.schema import Schema
@@ -51,19 +52,19 @@ def match_source(
     Raises:
         InvalidStep: it uses something that is only offered for expressions over the row under test.
     """
-    writer = _Writer(condition, rows, step, is_lenient=is_lenient)
+    writer = _SourceWriter(condition, rows, step, is_lenient=is_lenient)
     text = writer.write(condition.tree)
     return MatchSource(
         text=text, references=condition.references, cells=tuple(writer.cells), constants=tuple(writer.constants)
     )
 
 
-class _Writer:
+class _SourceWriter:
     """Writes one condition; names of variables are counted, so that each value is computed once."""
 
     def __init__(self, condition: MatchExpression, rows: Schema, step: str | None, *, is_lenient: bool) -> None:
+        # It brings the SQL parser along.
         from millstream.graph.expressions.compile import Compiler
-        from millstream.graph.expressions.refusal import Site
 
         self._text, self._rows, self._step = condition.expression.text, rows, step
         self._places = {reference.name: place for place, reference in enumerate(condition.references)}
@@ -95,15 +96,7 @@ class _Writer:
             return f"constants[{len(self.constants) - 1}]"
         if term.direct is not None and term.direct[0] == "column" and term.direct[1] in self._rows:
             return f"row[{self._rows.names.index(term.direct[1])}]"
-        self.cells.append(
-            Expression(
-                text=self._text,
-                sql=term.sql,
-                columns=tuple(compiler.used),
-                type=term.type,
-                direct=term.direct,
-            )
-        )
+        self.cells.append(compiler.made(term))
         return f"cells[{len(self.cells) - 1}]"
 
     def _operator(self, node: Any) -> str:
@@ -145,8 +138,8 @@ class _Writer:
         """Null when either side is null. A decimal beside a double is widened to it, as in Spark."""
         kinds = self._type(left), self._type(right)
         if any(map(pa.types.is_temporal, kinds)) and (kinds[0] != kinds[1] or symbol in _COUNTED.values()):
-            found = f"{kinds[0]} {symbol} {kinds[1]}"
-            raise self._refused(found)
+            use = f"{kinds[0]} {symbol} {kinds[1]}"
+            raise self._refused(use)
         (one, *first), (other, *second) = (self._operand(side) for side in (left, right))
         if any(map(pa.types.is_floating, kinds)):
             one = f"float({one})" if pa.types.is_decimal(kinds[0]) else one
@@ -157,10 +150,10 @@ class _Writer:
     def _operand(self, node: Any) -> list[str]:
         """The source of an operand, and a test for null where it may be that."""
         text = self.write(node)
-        if found := _PLAIN.fullmatch(text):
-            place = int(found.group(2))
-            is_sure = found.group(1) == "constants" and self.constants[place] is not None
-            if is_sure or (found.group(1) == "row" and not self._rows[self._rows.names[place]].nullable):
+        if plain := _PLAIN.fullmatch(text):
+            place = int(plain.group(2))
+            is_sure = plain.group(1) == "constants" and self.constants[place] is not None
+            if is_sure or (plain.group(1) == "row" and not self._rows[self._rows.names[place]].nullable):
                 return [text]
         name = self._variable()
         return [name, f"({name} := {text}) is None"]
@@ -181,8 +174,8 @@ class _Writer:
         self._variables += 1
         return f"v{self._variables}"
 
-    def _refused(self, found: str) -> InvalidStep:
+    def _refused(self, use: str) -> InvalidStep:
         msg = f"condition {self._text!r} does more with earlier rows than a condition can"
         return InvalidStep(
-            msg, code="STEP-111", step=self._step, found=found.lower(), known=KNOWN, hint="use a Python condition"
+            msg, code="STEP-111", step=self._step, found=use.lower(), known=KNOWN, hint="use a Python condition"
         )

@@ -44,9 +44,9 @@ class EvictorSpec:
             )
         if self.kind == "delta":
             is_whole = (self.column is None) != (self.function is None) and self.threshold > 0
-            found = f"column={self.column!r}, threshold={self.threshold!r}"
+            given = f"column={self.column!r}, threshold={self.threshold!r}"
             _require(
-                is_whole, "a delta evictor takes a column or function, and a threshold above zero", found, "give both"
+                is_whole, "a delta evictor takes a column or function, and a threshold above zero", given, "give both"
             )
         if self.kind == "custom":
             _require(self.function is not None, "an evictor of your own needs a function", "nothing", "give a function")
@@ -107,6 +107,6 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _require(holds: bool, message: str, found: str, hint: str) -> None:  # noqa: FBT001
+def _require(holds: bool, message: str, given: str, hint: str) -> None:  # noqa: FBT001
     if not holds:
-        raise InvalidStep(message, code="STEP-127", found=found, hint=hint)
+        raise InvalidStep(message, code="STEP-127", found=given, hint=hint)

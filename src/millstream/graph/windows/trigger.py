@@ -42,21 +42,17 @@ class TriggerSpec:
             )
         if self.kind == "every":
             is_known = self.interval > 0 and self.time in {"event", "processing"}
-            found = f"{self.interval} ms of {self.time!r} time"
-            _require(is_known, "firings repeat in an interval of event or processing time", found, "as in every('10s')")
+            rhythm = f"{self.interval} ms of {self.time!r} time"
+            _require(
+                is_known, "firings repeat in an interval of event or processing time", rhythm, "as in every('10s')"
+            )
         if self.kind == "purging":
             is_plain = self.inner is not None and self.inner.kind != "purging"
             _require(
                 is_plain, "purging takes a trigger that does not purge", repr(self.inner), "as in purging(count(10))"
             )
         if self.kind == "custom":
-            is_own = self.function is not None and hasattr(self.function.target, "on_row")
-            _require(is_own, "not a trigger", repr(self.function), "subclass ms.Trigger")
-            assert self.function is not None, "checked above"
-            object.__setattr__(self, "states", tuple(self.function.target.state_descriptors()))
-            expiring = [state.name for state in self.states if state.ttl is not None]
-            msg = "the state of a trigger is gone with its window and has no time to live"
-            _require(not expiring, msg, ", ".join(expiring), "remove ttl=")
+            object.__setattr__(self, "states", _declared(self.function))
         self._check_phases()
 
     def _check_phases(self) -> None:
@@ -177,6 +173,18 @@ def _unreadable(value: Any, known: list[str], step: str | None) -> InvalidStep:
     return InvalidStep(msg, code="STEP-125", step=step, found=repr(value)[:200], known=known, hint="use known fields")
 
 
-def _require(holds: bool, message: str, found: str, hint: str) -> None:  # noqa: FBT001
+def _require(holds: bool, message: str, given: str, hint: str) -> None:  # noqa: FBT001
     if not holds:
-        raise InvalidStep(message, code="STEP-124", found=found, hint=hint)
+        raise InvalidStep(message, code="STEP-124", found=given, hint=hint)
+
+
+def _declared(function: FunctionRef | None) -> tuple[StateDescriptor, ...]:
+    """The states of a trigger of the user."""
+    if function is None or not hasattr(function.target, "on_row"):
+        msg = "not a trigger"
+        raise InvalidStep(msg, code="STEP-124", found=repr(function), hint="subclass ms.Trigger")
+    states: tuple[StateDescriptor, ...] = tuple(function.target.state_descriptors())
+    expiring = [state.name for state in states if state.ttl is not None]
+    msg = "the state of a trigger is gone with its window and has no time to live"
+    _require(not expiring, msg, ", ".join(expiring), "remove ttl=")
+    return states

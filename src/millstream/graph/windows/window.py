@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import zoneinfo
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from millstream.errors import InvalidStep
+from millstream.model.ids import StepId
+from millstream.model.schema import Field
 
 WindowKind = Literal["tumbling", "sliding", "cumulative", "session", "count", "global"]
 WindowTime = Literal["event", "processing"]
 DAY = 86_400_000
+WINDOW_FIELDS = (
+    Field("window_start", pa.timestamp("us", tz="UTC"), nullable=False),
+    Field("window_end", pa.timestamp("us", tz="UTC"), nullable=False),
+)
+"""The columns that say which window a row came from."""
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
@@ -68,9 +78,9 @@ class WindowSpec:
             raise InvalidStep(msg, code="STEP-121", found=repr(zone), hint="remove time_zone=, or give offset=")
         if self.size % DAY or self.slide % DAY:
             msg = "only windows of whole days have a time zone"
-            found = f"size={duration_text(self.size)}, slide={duration_text(self.slide)}"
+            lengths = f"size={duration_text(self.size)}, slide={duration_text(self.slide)}"
             raise InvalidStep(
-                msg, code="STEP-121", found=found, hint="use days, as in '1d' or '7d', or remove time_zone="
+                msg, code="STEP-121", found=lengths, hint="use days, as in '1d' or '7d', or remove time_zone="
             )
         try:
             zoneinfo.ZoneInfo(zone)
@@ -110,6 +120,11 @@ class WindowSpec:
             return f"tumbling({duration_text(self.size)}{ending})"
         return f"{self.kind}({duration_text(self.size)}, every {duration_text(self.slide)}{ending})"
 
+    def describe_with(self, lateness: int) -> str:
+        """The window, and how late rows may be if they can be late at all."""
+        late = f", allowed lateness {duration_text(lateness)}" if self.is_event_timed else ""
+        return self.describe() + late
+
 
 _ALWAYS = frozenset({"kind", "size", "slide", "offset", "gap"})
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(WindowSpec)}
@@ -125,12 +140,21 @@ def duration_text(ms: int) -> str:
     return ("-" if ms < 0 else "") + (" ".join(parts) or "0s")
 
 
-def _require(holds: bool, message: str, found: str) -> None:  # noqa: FBT001
+def _require(holds: bool, message: str, given: str) -> None:  # noqa: FBT001
     if not holds:
-        raise InvalidStep(message, code="STEP-011", found=found, hint="correct the window")
+        raise InvalidStep(message, code="STEP-011", found=given, hint="correct the window")
 
 
 def _check_rows(rows: int, what: str) -> None:
     if type(rows) is not int or rows < 1:
         msg = f"the {what} of a count window is not a whole number of rows above zero"
         raise InvalidStep(msg, code="STEP-122", found=repr(rows), hint="count rows, as in ms.count_window(100)")
+
+
+def refuse_untimed(step: str, times: Sequence[Sequence[StepId]]) -> None:
+    """Refuse rows of which none has event time, where windows need it."""
+    if not any(times):
+        msg = "windows need event time"
+        raise InvalidStep(
+            msg, code="STEP-040", step=step, hint="call .event_time('column') on the stream before key_by"
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from millstream.graph.operations.endpoints import Source
 from millstream.graph.operations.watermark import EventTime
-from millstream.graph.step import Source
 from millstream.jobmaster.planner.watermarks import TimeStep
 from millstream.plan.deployment import DeploymentPlan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.graph.job_graph import JobEdge, JobGraph, Vertex, chains_onto
+from millstream.graph.step import StepInput
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.ids import StepId
 
@@ -20,16 +21,17 @@ def chain(graph: StreamGraph) -> JobGraph:
             continue
         vertex_of[node.id] = node.id
         members[node.id] = [node]
-        edges += [
-            JobEdge(
-                source=vertex_of[edge.step],
-                source_step=edge.step,
-                output=edge.output,
-                target=node.id,
-                partition=edge.partition,
-                keys=edge.keys,
-            )
-            for edge in node.inputs
-        ]
+        edges += [_edge(edge, vertex_of[edge.step], node.id) for edge in node.inputs]
     vertices = tuple(Vertex(id=head, nodes=tuple(nodes)) for head, nodes in members.items())
     return JobGraph(name=graph.name, vertices=vertices, edges=tuple(edges), requirements=graph.requirements)
+
+
+def _edge(edge: StepInput, source: StepId, target: StepId) -> JobEdge:
+    return JobEdge(
+        source=source,
+        source_step=edge.step,
+        output=edge.output,
+        target=target,
+        partition=edge.partition,
+        keys=edge.keys,
+    )

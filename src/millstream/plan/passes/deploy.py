@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.graph.step import Source
+from millstream.graph.operations.endpoints import Source
 from millstream.model.connector import source_declaration
 from millstream.plan.deployment import Deployment, DeploymentPlan, FlowControl
 from millstream.plan.partitioned import PartitionedPlan

@@ -83,12 +83,12 @@ def _function(part: Component) -> str:
 
 def _exchanges_behind(model: StreamModel) -> dict[StepId, str]:
     """For each step with an exchange somewhere behind it: one such exchange, in words."""
-    found: dict[StepId, str] = {}
+    behind: dict[StepId, str] = {}
     for step in reversed(model.steps):
         for edge in step.inputs:
             if edge.partition != "forward":
                 how = f"key_by({', '.join(edge.keys)})" if edge.keys else partition_text(edge.partition, ())
-                found.setdefault(edge.step, f"the {how} of step {step.id!r}")
-            elif step.id in found:
-                found.setdefault(edge.step, found[step.id])
-    return found
+                behind.setdefault(edge.step, f"the {how} of step {step.id!r}")
+            elif step.id in behind:
+                behind.setdefault(edge.step, behind[step.id])
+    return behind

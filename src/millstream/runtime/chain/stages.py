@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.operations.enrich import AsyncMap, Lookup
+from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.watermark import EventTime
-from millstream.graph.step import Filter, MapBatches, OnError, PythonMap, Select, Union, WithColumns
+from millstream.graph.outputs import OnError
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
 from millstream.graph.operations.join import JOINS, Join, TemporalJoin, WindowJoin
+from millstream.graph.operations.pattern import Pattern
+from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
-from millstream.graph.patterns.rules import Patterns
-from millstream.graph.step import CoProcess, KeyedAggregate, Pattern, Process, Reduce, Window
+from millstream.graph.operations.rules import Patterns
+from millstream.graph.operations.window import Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.counts import StepCounts

@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.graph.operations.aggregate import Aggregate
+from millstream.graph.operations.aggregate import Aggregate, KeyedAggregate, Reduce
 from millstream.graph.operations.join import Join, WindowJoin
+from millstream.graph.operations.pattern import Pattern
 from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
-from millstream.graph.patterns.rules import Patterns
-from millstream.graph.step import MAIN, KeyedAggregate, Pattern, Reduce, Window
+from millstream.graph.operations.rules import Patterns
+from millstream.graph.operations.window import Window
+from millstream.graph.step import MAIN
 from millstream.graph.stored_type import canonical
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Schema

@@ -12,8 +12,8 @@ from typing import Any
 import cloudpickle
 
 from millstream.graph.function import functions_in
+from millstream.graph.operation import Operation
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import Operation
 from millstream.plan.deployment import DeploymentPlan
 
 _CACHE = "__msgspec_cache__"

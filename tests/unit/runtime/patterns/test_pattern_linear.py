@@ -12,7 +12,8 @@ from pattern_runs import examined, starts
 
 import millstream as ms
 from millstream.errors import StepFailed
-from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Clause, Condition, Stage
 from millstream.model.schema import schema_of
 from millstream.model.time import MAX_TIME
 from millstream.runtime.operators.pattern.compile import Program

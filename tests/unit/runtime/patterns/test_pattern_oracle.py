@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pattern_runs import examined
 
-from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec, Stage
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Clause, Condition, Stage
 from millstream.model.schema import schema_of
 from millstream.runtime.operators.pattern.buffer import Event
 from millstream.runtime.operators.pattern.compile import Program

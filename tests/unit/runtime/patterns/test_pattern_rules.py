@@ -8,7 +8,7 @@ import pytest
 import millstream as ms
 from millstream.api.jobfile.rules import read_rule
 from millstream.errors import InvalidStep, MillstreamError
-from millstream.graph.patterns.rules import Patterns
+from millstream.graph.operations.rules import Patterns
 from millstream.graph.step import MAIN
 from millstream.model.counts import StepCounts
 from millstream.model.schema import schema_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.graph.step import MAIN, KeyedAggregate
+from millstream.graph.operations.aggregate import KeyedAggregate
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, from_table
@@ -24,9 +25,9 @@ _EMIT_ROWS = 131_072
 def accumulators_of(node: StreamNode) -> Accumulators:
     """The aggregates of a keyed aggregate or window node."""
     operation = node.operation
-    aggregates = operation.aggregates  # type: ignore[union-attr]
+    aggregates = operation.aggregates  # type: ignore[attr-defined]
     schema = node.outputs[MAIN]
-    is_running = isinstance(operation, KeyedAggregate) or not operation.window.is_event_timed  # type: ignore[union-attr]
+    is_running = isinstance(operation, KeyedAggregate) or not operation.window.is_event_timed  # type: ignore[attr-defined]
     keeps_time = is_running and bool(node.event_time)
     outputs = [schema[name] for name, _ in aggregates]
     return Accumulators(aggregates, node.expressions, outputs, step=node.id, keeps_time=keeps_time)

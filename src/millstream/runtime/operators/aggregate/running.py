@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from millstream.graph.step import MAIN, KeyedAggregate, Reduce
+from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows

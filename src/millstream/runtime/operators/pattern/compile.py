@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from millstream.graph.patterns.pattern import Contiguity, PatternSpec, Stage
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Contiguity, Stage
 from millstream.model.schema import Schema
 from millstream.runtime.operators.pattern.conditions import Conditions, Test
 from millstream.runtime.operators.pattern.states import Fork, PassOver, State, Take, link

@@ -23,7 +23,8 @@ from millstream.graph.patterns.match_expression import (
     read_match_expression,
 )
 from millstream.graph.patterns.match_source import MatchSource, match_source
-from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec
+from millstream.graph.patterns.pattern import PatternSpec
+from millstream.graph.patterns.stage import Clause, Condition
 from millstream.model.schema import Schema
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from millstream.graph.operations.pattern import Pattern
 from millstream.graph.operations.rank import instant_order
 from millstream.graph.patterns.match_expression import measures_of
-from millstream.graph.step import MAIN, TIMED_OUT, Pattern
+from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from millstream.api.jobfile.rules import Rule, read_rule
 from millstream.errors import InvalidStep, MillstreamError
-from millstream.graph.patterns.rules import DEFINITION, DELETED, RULE, VERSION, Patterns
+from millstream.graph.operations.rules import DEFINITION, DELETED, RULE, VERSION, Patterns
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.records.batch import from_table

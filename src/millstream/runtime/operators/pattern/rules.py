@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 
 from millstream.graph.operations.rank import instant_order
+from millstream.graph.operations.rules import RULE, VERSION, Patterns
 from millstream.graph.patterns.match_expression import Measures
-from millstream.graph.patterns.rules import RULE, VERSION, Patterns
 from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import Field, Schema

@@ -9,7 +9,8 @@ import pyarrow as pa
 from millstream.api.functions.broadcast import BroadcastState
 from millstream.api.functions.state import states_of
 from millstream.errors import StepFailed
-from millstream.graph.step import MAIN, CoProcess
+from millstream.graph.operations.process import CoProcess
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.model.schema import Field, Schema

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from millstream.api.functions.state import StateCell, ValueState, states_of
 from millstream.errors import StepFailed
+from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.state import StateDescriptor
-from millstream.graph.step import MAIN, CoProcess, Process
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes

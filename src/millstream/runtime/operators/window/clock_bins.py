@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import Window
+from millstream.graph.operations.window import Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
 from millstream.records.batch import TIME

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from millstream.api.functions.process import TimeWindow
-from millstream.graph.step import MAIN, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import to_datetime
 from millstream.records.batch import Batch

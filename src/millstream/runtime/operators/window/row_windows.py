@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import LATE, MAIN, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import LATE, MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows

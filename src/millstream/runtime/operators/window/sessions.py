@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.graph.step import LATE, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import Batch, from_table

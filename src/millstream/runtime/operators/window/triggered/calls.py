@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from millstream.graph.step import MAIN, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.operators.contract import EpochWork, RowOutput
 from millstream.runtime.operators.window.triggered.asked import FIRE, PURGE

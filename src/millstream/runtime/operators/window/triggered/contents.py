@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.graph.step import MAIN, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import to_datetime
 from millstream.records.value_types import list_of, row_type, tuple_of

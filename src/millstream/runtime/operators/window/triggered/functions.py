@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from millstream.api.functions.state import StateCell, states_of
-from millstream.graph.step import Window
+from millstream.graph.operations.window import Window
 from millstream.runtime.functions.calls import called
 from millstream.runtime.operators.window.triggered.windows import KeyCell, Scope, WindowCell
 from millstream.state.ttl import ExpiringCell

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millstream.graph.step import LATE, Window
+from millstream.graph.operations.window import Window
+from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.graph.step import Window
+from millstream.graph.operations.window import Window
 from millstream.graph.windows.trigger import TriggerSpec
 from millstream.runtime.operators.window.triggered.asked import Asked
 from millstream.runtime.operators.window.triggered.custom import Custom

@@ -9,7 +9,7 @@ import msgspec
 from millstream.api.functions.process import TimeWindow
 from millstream.api.functions.window import GlobalWindow, PaneInfo, PaneTiming
 from millstream.errors import StepFailed
-from millstream.graph.step import Window
+from millstream.graph.operations.window import Window
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.operators.contract import RowOutput

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.operation import Edge, Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.operations.rank import check_instant_order
+from millstream.graph.outputs import DEAD_SCHEMA, key_fields
+from millstream.graph.step import DEAD, LATE, MAIN, TIMED_OUT
 from millstream.model.schema import Field, Schema
 
 OnUpdate = Literal["restart", "keep"]
@@ -25,10 +30,13 @@ _NEEDED = (RULE, DEFINITION)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns:
+class Patterns(Operation):
     """Looks for all patterns that the second, broadcast input has brought so far."""
 
-    kind: ClassVar = "patterns"
+    kind = "patterns"
+    runs_as = "keyed"
+    takes = "pair"
+    may_be_single = True
     on_update: OnUpdate = "restart"
     """What happens to the partial matches of a pattern that is replaced: they are dropped, or they run out."""
     order_by: tuple[str, ...] = ()
@@ -41,8 +49,29 @@ class Patterns:
                 msg, code="STEP-182", found=repr(self.on_update), known=ON_UPDATES, hint="correct on_update="
             )
 
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """Matches and what timed out, late rows, and updates that bring no pattern."""
+        rows, updates = schemas
+        check_instant_order(self.order_by, rows, step.id)
+        _check_updates(step.inputs[1].partition, updates, step.id)
+        matches = _matches(Schema(key_fields(step, rows)), step.id)
+        return (), {MAIN: matches, TIMED_OUT: matches, LATE: rows, DEAD: DEAD_SCHEMA}
 
-def check_updates(partition: str, updates: Schema, step: str) -> None:
+    def describe(self) -> str:
+        """What becomes of partial matches when a pattern is replaced."""
+        return f"every pattern that was brought; {self.on_update} on update"
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """Rows that wait for the watermark are kept in that order."""
+        del node
+        return {"order_by": list(self.order_by)}
+
+    def timed_inputs(self, step: PlacedStep) -> Sequence[Edge]:
+        """Rows that bring patterns have no time: they must not hold back the watermark of the others."""
+        return step.inputs[:1]
+
+
+def _check_updates(partition: str, updates: Schema, step: str) -> None:
     """Refuse a stream that is not broadcast, or whose rows cannot be patterns."""
     if partition != "broadcast":
         msg = "patterns are brought by a broadcast stream"
@@ -61,7 +90,7 @@ def check_updates(partition: str, updates: Schema, step: str) -> None:
             )
 
 
-def rule_matches(keys: Schema, step: str) -> Schema:
+def _matches(keys: Schema, step: str) -> Schema:
     """What a match of any pattern gives: columns cannot change while a job runs, so measures are one text."""
     taken = [name for name in (RULE, VERSION, MATCH) if name in keys]
     if taken:

@@ -1,0 +1,115 @@
+"""Where rows come from and where they go: operations that name a connector."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.errors import InvalidStep
+from millstream.graph.operation import Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.outputs import OnError, with_dead
+from millstream.graph.step import MAIN
+from millstream.model.connector import (
+    ConnectorSpec,
+    Option,
+    checked_options,
+    sink_declaration,
+    source_declaration,
+)
+from millstream.model.schema import Schema
+
+_LONGEST = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Operation):
+    """Rows from outside."""
+
+    kind = "source"
+    runs_as = "source"
+    takes = "none"
+    connector: ConnectorSpec
+    schema: Schema
+    on_error: OnError = "fail"
+    credit: int | None = None
+    """At most about that many rows per epoch; `None` shares the job's rows among its sources."""
+
+    def __post_init__(self) -> None:
+        if self.credit is not None and (type(self.credit) is not int or self.credit < 1):
+            msg = "credit is not a whole number above zero"
+            raise InvalidStep(msg, code="STEP-024", found=repr(self.credit), hint="correct credit=")
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The rows as the author of the job declared them."""
+        del step, schemas
+        return (), with_dead({MAIN: self.schema}, self.on_error)
+
+    def describe(self) -> str:
+        """The connector."""
+        return _connector_text(self.connector)
+
+    @property
+    def error_policy(self) -> str:
+        """As given."""
+        return self.on_error
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """The connector, whose positions checkpoints hold."""
+        del node
+        return {"connector": self.connector.name}
+
+    @classmethod
+    def fields_from_json(cls, fields: dict[str, Any], step: str) -> dict[str, Any]:
+        """The options are those that the connector declares."""
+        if "connector" not in fields:
+            return fields
+        declared = source_declaration(fields["connector"], step=step).options
+        return {**fields, "connector": _checked(fields["connector"], declared, step)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sink(Operation):
+    """Rows to outside."""
+
+    kind = "sink"
+    runs_as = "sink"
+    connector: ConnectorSpec
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """Nothing: here rows leave."""
+        del step, schemas
+        return (), {}
+
+    def describe(self) -> str:
+        """The connector."""
+        return _connector_text(self.connector)
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """The connector, whose transactions manifests hold."""
+        del node
+        return {"connector": self.connector.name}
+
+    @classmethod
+    def fields_from_json(cls, fields: dict[str, Any], step: str) -> dict[str, Any]:
+        """The options are those that the connector declares."""
+        if "connector" not in fields:
+            return fields
+        declared = sink_declaration(fields["connector"], step=step).options
+        return {**fields, "connector": _checked(fields["connector"], declared, step)}
+
+
+def _checked(connector: ConnectorSpec, declared: dict[str, Option], step: str) -> ConnectorSpec:
+    options = checked_options(declared, connector.options, step=step, name=connector.name)
+    return ConnectorSpec(connector.name, options)
+
+
+def _connector_text(connector: ConnectorSpec) -> str:
+    """A connector with its options, long values shortened."""
+    options = ", ".join(f"{name}={_short(value)}" for name, value in connector.options.items() if value is not None)
+    return f"{connector.name}({options})"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
