@@ -46,11 +46,10 @@ from millstream.runtime.exchange.cells import (
     round_robin,
     same_subtask,
 )
-from millstream.runtime.exchange.combining import CombiningSender
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
 from millstream.runtime.operators.contract import EpochWork
-from millstream.runtime.operators.kinds import accumulators_of, combines, ranks, window_binner
-from millstream.runtime.operators.rank.order import Ranking, RankingSender
+from millstream.runtime.operators.declaration import SendingEnd
+from millstream.runtime.operators.kinds import kind_of
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.subtask_state import export_state, restore_state
 from millstream.runtime.vertex_clock import VertexClock
@@ -125,9 +124,6 @@ class LevelTask:
         plan = self._program.deployment.plan
         target = Target(planned.port, planned.to_level, plan.parallelism, plan.key_groups)
         payload = self._program.deployment.memory.payload_bytes
-        node = self._program.node(planned.edge.target)
-        if planned.edge.partition == "hash" and combines(node):
-            return self._combining(planned, target, node, payload)
         if planned.edge.partition == "broadcast":
             return BroadcastSender(target, self._outbox, payload)
         choosers = {
@@ -137,19 +133,35 @@ class LevelTask:
             "forward": lambda: same_subtask(target, self._report.task),
         }
         rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
-        if planned.edge.partition == "hash" and ranks(node):
-            return RankingSender(rows, Ranking(node), self._ledger.count(node.id), payload)
-        return rows
+        return self._keyed_sender(planned, target, rows) if planned.edge.partition == "hash" else rows
 
-    def _combining(self, planned: PlannedEdge, target: Target, node: StreamNode, payload: int) -> Sender:
-        counts = self._ledger.count(node.id)
-        late_target = target._replace(port=late_port(planned.port))
-        is_read = any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges)
-        late = RowSender(late_target, self._outbox, by_key(node.keys, target), payload) if is_read else None
-        if late is not None:
-            self._senders[late_target.port] = late
-        binner = window_binner(node, times_for(self._plan, node.event_time), counts, late)
-        return CombiningSender(target, self._outbox, node.keys, accumulators_of(node), counts, binner)
+    def _keyed_sender(self, planned: PlannedEdge, target: Target, rows: RowSender) -> Sender:
+        """Where the operator behind an edge has a sending half, that; its rows are fewer than those that came."""
+        node = self._program.node(planned.edge.target)
+        open_sender = kind_of(node).sender
+        if open_sender is None:
+            return rows
+        return open_sender(
+            SendingEnd(
+                node=node,
+                target=target,
+                outbox=self._outbox,
+                rows=rows,
+                counts=self._ledger.count(node.id),
+                times=times_for(self._plan, node.event_time),
+                payload_bytes=self._program.deployment.memory.payload_bytes,
+                open_late=lambda: self._late_sender(node, target),
+            )
+        )
+
+    def _late_sender(self, node: StreamNode, target: Target) -> Sender | None:
+        if not any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges):
+            return None
+        late_target = target._replace(port=late_port(target.port))
+        payload = self._program.deployment.memory.payload_bytes
+        late = RowSender(late_target, self._outbox, by_key(node.keys, target), payload)
+        self._senders[late_target.port] = late
+        return late
 
     # Rows on their way.
 

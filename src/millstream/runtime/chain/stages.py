@@ -75,28 +75,16 @@ def run_stages(stages: list[Stage], batch: Batch, ledger: Ledger) -> Iterable[Ba
 
 
 def _stage(node: StreamNode) -> Stage:
-    operation = node.operation
-    match operation:
-        case Filter():
-            return _filter_stage(node.id, Predicate(node.expressions[0][1]))
-        case Select() | WithColumns():
-            return _project_stage(node.id, Projection(node.expressions))
-        case EventTime():
-            return _event_time_stage(node)
-        case MapBatches():
-            return _batches_stage(node.id, operation)
-        case Union():
-            return _pass_stage(node.id)
-        case Lookup():
-            return _lookup_stage(node)
-        case AsyncMap():
-            return _async_stage(node, operation)
-        case _:
-            msg = f"a {operation.kind} node cannot stand inside a chain"
-            raise AssertionError(msg)
+    open_stage = STAGES.get(type(node.operation))
+    if open_stage is None:
+        msg = f"a {node.operation.kind} node cannot stand inside a chain"
+        raise AssertionError(msg)
+    return open_stage(node)
 
 
-def _pass_stage(step: str) -> Stage:
+def _pass_stage(node: StreamNode) -> Stage:
+    step = node.id
+
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         _passed(ledger.count(step), batch.num_rows)
         return (batch,)
@@ -110,7 +98,9 @@ def _passed(counts: StepCounts, rows: int) -> None:
     counts.rows_out += rows
 
 
-def _filter_stage(step: str, predicate: Predicate) -> Stage:
+def _filter_stage(node: StreamNode) -> Stage:
+    step, predicate = node.id, Predicate(node.expressions[0][1])
+
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         kept = batch.filter(evaluated(step, predicate.mask, batch.rows))
         counts = ledger.count(step)
@@ -123,7 +113,9 @@ def _filter_stage(step: str, predicate: Predicate) -> Stage:
     return stage
 
 
-def _project_stage(step: str, projection: Projection) -> Stage:
+def _project_stage(node: StreamNode) -> Stage:
+    step, projection = node.id, Projection(node.expressions)
+
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         _passed(ledger.count(step), batch.num_rows)
         return (Batch(evaluated(step, projection.apply, batch.rows), batch.times),)
@@ -147,7 +139,10 @@ def _lookup_stage(node: StreamNode) -> Stage:
     return stage
 
 
-def _async_stage(node: StreamNode, operation: AsyncMap) -> Stage:
+def _async_stage(node: StreamNode) -> Stage:
+    operation = node.operation
+    assert isinstance(operation, AsyncMap)
+
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         counts, bad = ledger.count(node.id), ledger.bad_records(node.id, operation.on_error)
         rows = batch_to_rows(batch.rows)
@@ -193,8 +188,9 @@ def _event_time_stage(node: StreamNode) -> Stage:
     return stage
 
 
-def _batches_stage(step: str, operation: MapBatches) -> Stage:
-    function, schema = operation.function.target, operation.schema.arrow
+def _batches_stage(node: StreamNode) -> Stage:
+    assert isinstance(node.operation, MapBatches)
+    step, function, schema = node.id, node.operation.function.target, node.operation.schema.arrow
 
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         _passed(ledger.count(step), batch.num_rows)
@@ -228,6 +224,19 @@ def _checked_batch(step: str, made: Any, schema: pa.Schema, rows: int) -> pa.Rec
         raise StepFailed(
             msg, step=step, code="RUN-002", known=str(schema), hint="correct schema= or the batch"
         ) from wrong
+
+
+STAGES: dict[type, Callable[[StreamNode], Stage]] = {
+    Filter: _filter_stage,
+    Select: _project_stage,
+    WithColumns: _project_stage,
+    EventTime: _event_time_stage,
+    MapBatches: _batches_stage,
+    Union: _pass_stage,
+    Lookup: _lookup_stage,
+    AsyncMap: _async_stage,
+}
+"""What each stateless operation does, but for Python steps, which share a stage."""
 
 
 Refuse = Callable[[Any, Exception], None]

@@ -11,8 +11,9 @@ from millstream.graph.operations.join import Join
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Flags, Found, Segment, Times
 
@@ -135,3 +136,12 @@ def _first_unmatched(segment: Segment, *, stays: bool) -> int:
     """When the first row without a partner has had its last chance."""
     open_ends = segment.ends[~segment.matched] if stays else segment.ends[:0]
     return int(open_ends.min()) if len(open_ends) else NEVER
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, Join)
+    return {"within": [node.operation.lower, node.operation.upper] if node.operation.is_bounded else None}
+
+
+# Joins compare keys by value and give the rows of both sides as they came, as Spark does.
+JOIN = KeyedKind(takes=Join, operator=JoinOperator, stores=join_stores, settings=_settings, keeps_key_form=True)

@@ -11,9 +11,10 @@ from millstream.graph.operations.join import TemporalJoin
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.join.keys import equal_keys
 from millstream.runtime.operators.join.pairs import CHUNK, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Codes, Flags, Places, Segment, Times
 
@@ -169,3 +170,6 @@ def _current(segment: Segment, *, watermark: int, keys: tuple[str, ...]) -> Flag
     kept: Flags = np.ones(len(segment), np.bool_)
     kept[order[:-1]] = ~is_replaced
     return kept
+
+
+TEMPORAL_JOIN = KeyedKind(takes=TemporalJoin, operator=TemporalJoinOperator, stores=join_stores, keeps_key_form=True)

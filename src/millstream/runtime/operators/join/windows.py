@@ -12,8 +12,9 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MIN_TIME
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Flags, Places, Segment, Times, hits
 
@@ -218,3 +219,17 @@ def _rows_once(parts: list[tuple[Segment, Places]], columns: pa.Schema) -> tuple
         numbers.append(np.searchsorted(distinct, places) + start)
     rows = pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=columns)
     return rows, np.concatenate([np.empty(0, np.int64), *numbers])
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, WindowJoin)
+    return {"window": node.operation.window.stored}
+
+
+WINDOW_JOIN = KeyedKind(
+    takes=WindowJoin,
+    operator=WindowJoinOperator,
+    stores=join_stores,
+    settings=_settings,
+    keeps_key_form=True,
+)

@@ -9,6 +9,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, RowOutput
+from millstream.runtime.operators.declaration import KeyedKind, Settings, row_settings
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Matching, Sought, match_arrived, without_collection
@@ -93,3 +94,11 @@ class PatternOperator:
                 out = RowOutput(output, schema, bad, counts, work.emit)
                 found[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
         return found
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, Pattern)
+    return {**row_settings(node), "pattern": node.operation.pattern.version}
+
+
+PATTERN = KeyedKind(takes=Pattern, operator=PatternOperator, stores=pattern_stores, settings=_settings)

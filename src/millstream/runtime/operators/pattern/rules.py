@@ -19,6 +19,7 @@ from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, row_settings
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.buffer import Row
 from millstream.runtime.operators.pattern.compile import Program
@@ -191,3 +192,6 @@ class RuleResults:
         """Hand on what is held."""
         for results in self._by_program.values():
             results.flush()
+
+
+PATTERN_RULES = KeyedKind(takes=Patterns, operator=RulesOperator, stores=rule_stores, settings=row_settings)

@@ -17,6 +17,7 @@ from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.chain.stages import Ledger
 from millstream.runtime.operators.contract import CHUNK, EpochWork, RowOutput
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.process.operator import Calls
 from millstream.state.entries import Entries, Entry
@@ -36,6 +37,11 @@ def broadcast_stores(node: StreamNode) -> tuple[Store, ...]:
     keyed = Store(uid=node.uid, content=slots_of(operation.states), keys=node.input_schema.select(node.keys))
     shared = Store(uid=broadcast_uid(node), content=slots_of(operation.broadcast), keys=SCOPE, is_broadcast=True)
     return (*((keyed,) if node.keys else ()), *((shared,) if operation.broadcast else ()))
+
+
+def takes_broadcast(node: StreamNode) -> bool:
+    """Whether the second stream of a node reaches every subtask."""
+    return node.inputs[1].partition == "broadcast"
 
 
 def broadcast_uid(node: StreamNode) -> str:
@@ -155,3 +161,11 @@ class _SharedCell:
         if not self._calls.is_broadcasting:
             msg = "broadcast state is changed by rows of the broadcast stream only: other subtasks would not know"
             raise StepFailed(msg, code="STATE-006", hint="change it in process_broadcast")
+
+
+BROADCAST_PROCESS = KeyedKind(
+    takes=CoProcess,
+    when=takes_broadcast,
+    operator=BroadcastOperator,
+    stores=broadcast_stores,
+)

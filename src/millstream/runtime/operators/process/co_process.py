@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.runtime.operators.process.operator import Calls, ProcessOperator
+from millstream.graph.step import CoProcess
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.process.broadcast import takes_broadcast
+from millstream.runtime.operators.process.operator import Calls, ProcessOperator, process_stores
 
 
 class CoProcessOperator(ProcessOperator):
@@ -14,3 +17,11 @@ class CoProcessOperator(ProcessOperator):
         left, right = (edge.keys for edge in self._node.inputs)
         calls.rows(rows, watermark, keys=left, method="process_left")
         calls.rows(others, watermark, keys=right, method="process_right")
+
+
+CO_PROCESS = KeyedKind(
+    takes=CoProcess,
+    when=lambda node: not takes_broadcast(node),
+    operator=CoProcessOperator,
+    stores=process_stores,
+)

@@ -19,10 +19,11 @@ from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import BadRecords
 from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.paging import Paging
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
-from millstream.state.slots import process_slots, stored_types
+from millstream.state.slots import Store, own_store, process_slots, stored_types
 from millstream.state.ttl import ExpiringCell, Sweep
 
 
@@ -259,3 +260,12 @@ def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context
             own.__dict__.update(value=cell.load, update=cell.store)
         setattr(bound, state.name, own)
     return bound
+
+
+def process_stores(node: StreamNode) -> tuple[Store, ...]:
+    """The declared states of each key."""
+    assert isinstance(node.operation, (Process, CoProcess))
+    return own_store(node, process_slots(node.operation))
+
+
+PROCESS = KeyedKind(takes=Process, operator=ProcessOperator, stores=process_stores)

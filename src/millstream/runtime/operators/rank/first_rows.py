@@ -11,7 +11,9 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.join.keys import same_or_null
+from millstream.runtime.operators.rank.operator import is_first_come, rank_settings
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Codes, Flags, Segment, codes_of
 from millstream.state.segments import Segments, index_uid
@@ -84,3 +86,12 @@ class FirstRowOperator:
                 holds &= same_or_null(mine.column(key), theirs.column(key))
             known[asking.origins(found.asking[holds])] = True
         return known
+
+
+FIRST_ROW = KeyedKind(
+    takes=Deduplicate,
+    when=is_first_come,
+    operator=FirstRowOperator,
+    stores=seen_stores,
+    settings=rank_settings,
+)

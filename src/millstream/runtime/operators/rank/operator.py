@@ -12,10 +12,11 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, Batch
-from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.exchange.cells import AFTER, BEFORE, Sender
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings
 from millstream.runtime.operators.join.pairs import event_times
-from millstream.runtime.operators.rank.order import Numbers, Ranking, newest_times, times_of
+from millstream.runtime.operators.rank.order import Numbers, Ranking, RankingSender, newest_times, times_of
 from millstream.state.compat.float_keys import several_forms
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Places, Segment, codes_of
@@ -170,3 +171,37 @@ class RankOperator:
         for start in range(0, rows.num_rows, _EMIT_ROWS):
             batch = rows.slice(start, _EMIT_ROWS).to_batches()[0]
             work.emit(MAIN, Batch(batch, event_times(times[start : start + _EMIT_ROWS])), phase)
+
+
+def is_first_come(node: StreamNode) -> bool:
+    """Whether the first row of a key stays for good, so that nothing has to be ranked."""
+    assert isinstance(node.operation, Deduplicate)
+    return node.operation.is_first_come
+
+
+def rank_settings(node: StreamNode) -> Settings:
+    """What is stored depends on the order, and on how many rows are kept."""
+    operation = node.operation
+    assert isinstance(operation, (TopN, Deduplicate))
+    return {"by": operation.by, "keeps": operation.n if isinstance(operation, TopN) else operation.keep}
+
+
+def _sender(end: SendingEnd) -> Sender:
+    return RankingSender(end.rows, Ranking(end.node), end.counts, end.payload_bytes)
+
+
+TOP_N = KeyedKind(
+    takes=TopN,
+    operator=RankOperator,
+    stores=ranked_stores,
+    sender=_sender,
+    settings=rank_settings,
+)
+DEDUPLICATE = KeyedKind(
+    takes=Deduplicate,
+    when=lambda node: not is_first_come(node),
+    operator=RankOperator,
+    stores=ranked_stores,
+    sender=_sender,
+    settings=rank_settings,
+)

@@ -17,6 +17,7 @@ from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.rank.order import Ranking
 from millstream.runtime.operators.window.grid import grid_of
 from millstream.state.pages import NEVER, Due
@@ -181,3 +182,11 @@ class WindowRankOperator:
 def _timestamps(column: pa.ChunkedArray) -> pa.Array:
     millis: Times = np.asarray(column.combine_chunks())
     return pa.array(millis * 1000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, WindowRank)
+    return {"window": node.operation.window.stored}
+
+
+WINDOW_RANK = KeyedKind(takes=WindowRank, operator=WindowRankOperator, stores=waiting_stores, settings=_settings)

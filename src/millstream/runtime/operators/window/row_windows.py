@@ -11,11 +11,15 @@ from millstream.graph.step import LATE, MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.window.choice import goes_row_by_row
 from millstream.runtime.operators.window.contents import Came, Contents
 from millstream.runtime.operators.window.open_windows import HeldWindow, OpenWindows, assigner_of
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
+from millstream.state.slots import Store, own_store
 
 
 class _Adding(NamedTuple):
@@ -157,3 +161,16 @@ class RowWindowOperator:
     def _emit(self, key: tuple[Any, ...], window: HeldWindow, content: Any, out: RowOutput) -> None:
         for row in self._contents.closed(key, window, content):
             out.add(row, window.last)
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, Contents(node).slots)
+
+
+ROW_WINDOW = KeyedKind(
+    takes=Window,
+    when=goes_row_by_row,
+    operator=RowWindowOperator,
+    stores=_stores,
+    settings=window_settings,
+)

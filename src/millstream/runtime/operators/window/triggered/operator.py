@@ -15,8 +15,11 @@ from millstream.records.value_types import list_of, tuple_of
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork, key_rows
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.window.choice import is_triggered, window_of
 from millstream.runtime.operators.window.open_windows import Assigner, assigner_of
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.runtime.operators.window.triggered.adding import Adding
 from millstream.runtime.operators.window.triggered.calls import Calls
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
@@ -25,17 +28,16 @@ from millstream.runtime.operators.window.triggered.triggers import trigger_spec,
 from millstream.runtime.operators.window.triggered.windows import OpenWindow
 from millstream.state.entries import Entries
 from millstream.state.pages import Due
-from millstream.state.slots import Slot, slots_of, stored_types
+from millstream.state.slots import Slot, Store, own_store, slots_of, stored_types
 from millstream.state.ttl import Sweep
 
 
-def triggered_slots(node: StreamNode) -> tuple[Slot, ...]:
-    """The states of the key, then the list of open windows."""
-    assert isinstance(node.operation, Window)
-    return _slots(node.operation, TriggeredContents(node))
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, _slots(window_of(node), TriggeredContents(node)))
 
 
 def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
+    """The states of the key, then the list of open windows."""
     trigger = tuple_of(*(kind | None for kind in trigger_types(trigger_spec(operation))))
     state = tuple_of(*(each.content | None for each in operation.window_states))
     generic: Any = OpenWindow
@@ -106,3 +108,12 @@ class TriggeredWindowOperator:
 def _assigner(operation: Window) -> Assigner | None:
     """The windows of an instant; `None` where there is one for all rows."""
     return assigner_of(operation.window) if operation.window.has_bounds else None
+
+
+TRIGGERED_WINDOW = KeyedKind(
+    takes=Window,
+    when=is_triggered,
+    operator=TriggeredWindowOperator,
+    stores=_stores,
+    settings=window_settings,
+)
