@@ -9,7 +9,7 @@ import atexit
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.errors import StepFailed
+from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.expressions.expression import BATCH, Expression
 from millstream.graph.expressions.term import duckdb_type
 
@@ -107,6 +107,21 @@ class _Input:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         assert self.table is not None, "a relation runs only while it has a batch"
         return self.table.__arrow_c_stream__(requested_schema)
+
+
+def evaluated(step: str, evaluate: Callable[[pa.RecordBatch], Any], rows: pa.RecordBatch) -> Any:
+    """Run an expression; its failure names the step."""
+    try:
+        return evaluate(rows)
+    except MillstreamError as problem:
+        raise at_step(problem, step) from problem
+
+
+def at_step(problem: MillstreamError, step: str) -> StepFailed:
+    """An evaluation error with the step it happened in."""
+    fields = problem.fields() | {"step": problem.step or step}
+    message = str(fields.pop("message"))
+    return StepFailed(message, **fields)
 
 
 class _Engine:

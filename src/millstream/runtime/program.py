@@ -74,6 +74,10 @@ class LevelProgram:
         """Whether nothing but the driver comes behind this level."""
         return self.level == self.deployment.plan.depth
 
+    def vertex(self, vertex_id: str) -> Vertex:
+        """A vertex of this level by its id."""
+        return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
+
     def node(self, step: str) -> StreamNode:
         """The node of a step, of any level."""
         for planned in self.deployment.plan.vertices:

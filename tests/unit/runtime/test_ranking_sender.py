@@ -9,8 +9,11 @@ from epochs import Epochs
 import millstream as ms
 from millstream.model.counts import StepCounts
 from millstream.records.batch import TIME, Batch
-from millstream.runtime.exchange.cells import AFTER, InputGate, Outbox, RowSender, Target
-from millstream.runtime.operators.rank.order import NEWEST, Ranking, RankingSender
+from millstream.runtime.exchange.cells import AFTER, Outbox
+from millstream.runtime.exchange.gate import InputGate
+from millstream.runtime.exchange.ranking import RankingSender
+from millstream.runtime.exchange.senders import RowSender, Target
+from millstream.runtime.operators.rank.order import NEWEST, Ranking
 
 
 def node_of(**options):

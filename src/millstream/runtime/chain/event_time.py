@@ -6,7 +6,7 @@ that carries such an instant as a mark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,9 @@ from millstream.model.time import FIRST_EVENT, LAST_EVENT, event_time_problem
 from millstream.records.batch import Batch, event_times
 from millstream.records.codecs import shown_rows
 from millstream.runtime.bad_records import generator_failure
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.expressions import Predicate
 from millstream.state.segment import Flags
-
-if TYPE_CHECKING:
-    from millstream.runtime.chain.stages import Ledger
 
 
 class Timing:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.plan.epoch import EpochTimes
-from millstream.runtime.exchange.cells import Outbox, RowSender, Sender, Target
+from millstream.runtime.exchange.cells import Outbox
+from millstream.runtime.exchange.senders import RowSender, Sender, Target
 from millstream.runtime.operators.contract import KeyedOperator
 from millstream.state.layout import columns_ddl
 from millstream.state.slots import Store

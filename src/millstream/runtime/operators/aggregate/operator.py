@@ -10,8 +10,9 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.model.types import type_name
 from millstream.records.batch import TIME, from_table
-from millstream.runtime.exchange.cells import AFTER, BEFORE, Sender
+from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.exchange.combining import CombiningSender
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings

@@ -15,8 +15,10 @@ from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.functions.calls import reduced_row
 from millstream.runtime.operators.aggregate.accumulate_values import ValueAccumulators
 from millstream.runtime.operators.aggregate.operator import aggregate_settings, emits_by_row
-from millstream.runtime.operators.contract import EpochWork, KeyRows, RowOutput, key_rows
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, row_settings
+from millstream.runtime.operators.grouping import KeyRows, key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.compat.float_keys import MergeSlots
 from millstream.state.pages import Due

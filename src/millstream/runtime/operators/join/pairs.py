@@ -11,8 +11,7 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MIN_TIME
 from millstream.records.batch import Batch
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Predicate
+from millstream.runtime.expressions import Predicate, evaluated
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.keys import equal_keys, flags
 from millstream.state.segment import Flags, Found, Places, Segment, Times

@@ -27,8 +27,7 @@ from millstream.graph.patterns.pattern import Clause, Condition, PatternSpec
 from millstream.model.schema import Schema
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Projection
+from millstream.runtime.expressions import Projection, evaluated
 from millstream.runtime.operators.pattern.buffer import Event, Node
 from millstream.runtime.operators.pattern.context import MatchContext, record_of
 from millstream.runtime.operators.pattern.folds import Fold, is_kept, value_of

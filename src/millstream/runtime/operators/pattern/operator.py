@@ -8,8 +8,9 @@ from millstream.graph.step import MAIN, TIMED_OUT, Pattern
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, RowOutput
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, Settings, row_settings
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Matching, Sought, match_arrived, without_collection

@@ -14,9 +14,9 @@ from millstream.model.schema import Schema
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows, column_of
 from millstream.runtime.bad_records import failure
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Projection
-from millstream.runtime.operators.contract import CHUNK, Emit, RowOutput
+from millstream.runtime.expressions import Projection, evaluated
+from millstream.runtime.operators.contract import CHUNK, Emit
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.pattern.buffer import Row
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.conditions import Refuse, takes_two, without_columns

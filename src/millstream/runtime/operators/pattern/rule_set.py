@@ -14,7 +14,7 @@ from millstream.model.counts import StepCounts
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import dict_of, list_of, tuple_of
-from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Sought

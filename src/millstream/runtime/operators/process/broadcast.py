@@ -15,9 +15,10 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import Field, Schema
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.chain.stages import Ledger
-from millstream.runtime.operators.contract import CHUNK, EpochWork, RowOutput
+from millstream.runtime.chain.ledger import Ledger
+from millstream.runtime.operators.contract import CHUNK, EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.process.operator import Calls
 from millstream.state.entries import Entries, Entry

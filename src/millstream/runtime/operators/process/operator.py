@@ -18,8 +18,10 @@ from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import BadRecords
-from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due

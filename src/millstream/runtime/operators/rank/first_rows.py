@@ -10,8 +10,9 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.join.keys import same_or_null
 from millstream.runtime.operators.rank.operator import is_first_come, rank_settings
 from millstream.state.pages import NEVER, Due

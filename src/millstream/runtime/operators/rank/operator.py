@@ -12,11 +12,13 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, Batch
-from millstream.runtime.exchange.cells import AFTER, BEFORE, Sender
+from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.exchange.ranking import RankingSender
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings
 from millstream.runtime.operators.join.pairs import event_times
-from millstream.runtime.operators.rank.order import Numbers, Ranking, RankingSender, newest_times, times_of
+from millstream.runtime.operators.rank.order import Numbers, Ranking, newest_times, times_of
 from millstream.state.compat.float_keys import several_forms
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Places, Segment, codes_of

@@ -16,8 +16,9 @@ from millstream.records.batch import TIME, Batch, from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, Settings
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.rank.order import Ranking
 from millstream.runtime.operators.window.grid import grid_of
 from millstream.state.pages import NEVER, Due

@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from millstream.records.batch import Batch
 from millstream.runtime.bad_records import failure
-from millstream.runtime.exchange.cells import BEFORE, Sender
+from millstream.runtime.exchange.cells import BEFORE
 from millstream.runtime.exchange.combining import Binner, CombiningSender
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.aggregate.operator import accumulators_of
 from millstream.runtime.operators.declaration import SendingEnd
 from millstream.runtime.operators.window.choice import window_of

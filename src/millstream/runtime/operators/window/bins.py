@@ -18,8 +18,9 @@ from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import EpochWork, group_by_key
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import group_by_key
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.runtime.operators.window.binning import binned_sender

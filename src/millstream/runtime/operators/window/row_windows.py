@@ -10,8 +10,10 @@ import pyarrow as pa
 from millstream.graph.step import LATE, MAIN, Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.window.choice import goes_row_by_row
 from millstream.runtime.operators.window.contents import Came, Contents

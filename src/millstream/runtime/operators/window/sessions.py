@@ -21,8 +21,9 @@ from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.runtime.operators.window.choice import is_merged_session

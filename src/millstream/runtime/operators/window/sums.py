@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from millstream.model.schema import HIDDEN
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
-from millstream.runtime.operators.contract import key_codes
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.window.grid import Grid, Times
 from millstream.runtime.operators.window.pairwise import Cells, are_pairable, may_overflow
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from millstream.graph.step import MAIN, Window
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.operators.contract import EpochWork, RowOutput
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.window.triggered.asked import FIRE, PURGE
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
 from millstream.runtime.operators.window.triggered.functions import BoundFunction

@@ -14,8 +14,9 @@ from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import list_of, tuple_of
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_rows
+from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.window.choice import is_triggered, window_of
 from millstream.runtime.operators.window.open_windows import Assigner, assigner_of

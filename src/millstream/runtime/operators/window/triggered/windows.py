@@ -12,7 +12,7 @@ from millstream.errors import StepFailed
 from millstream.graph.step import Window
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.operators.contract import RowOutput
+from millstream.runtime.operators.output import RowOutput
 from millstream.state.entries import Entry
 
 C = TypeVar("C")
