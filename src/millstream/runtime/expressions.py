@@ -34,7 +34,7 @@ _ROWS = "__ms_rows"
 """Stands in for columns when an expression uses none, so that the number of rows is kept."""
 _WIDE = Context(prec=400, rounding=ROUND_HALF_UP)
 _thread = threading.local()
-_open: weakref.WeakSet[_Engine] = weakref.WeakSet()
+_open: weakref.WeakSet[_DuckDb] = weakref.WeakSet()
 
 
 class Predicate:
@@ -124,7 +124,7 @@ def at_step(problem: MillstreamError, step: str) -> StepFailed:
     return StepFailed(message, **fields)
 
 
-class _Engine:
+class _DuckDb:
     """One DuckDB connection with the functions whose DuckDB form differs from Spark's."""
 
     def __init__(self) -> None:
@@ -165,10 +165,10 @@ class _Engine:
         self._connection.close()
 
 
-def _engine() -> _Engine:
-    engine: _Engine | None = getattr(_thread, "engine", None)
+def _engine() -> _DuckDb:
+    engine: _DuckDb | None = getattr(_thread, "engine", None)
     if engine is None:
-        engine = _thread.engine = _Engine()
+        engine = _thread.engine = _DuckDb()
         _open.add(engine)
     return engine
 

@@ -58,7 +58,7 @@ class Timing:
     def _marked(self, batch: Batch, ledger: Ledger) -> tuple[Batch, int | None]:
         """The rows, without those that carry a bad mark, and the newest mark."""
         if batch.num_rows and self._operation.function is not None:
-            return batch, _asked(self._step, self._operation.function.target, batch)
+            return batch, _generated_mark(self._step, self._operation.function.target, batch)
         if not batch.num_rows or self._predicate is None:
             return batch, None
         says = self._predicate.mask(batch.rows).to_numpy(zero_copy_only=False)
@@ -90,7 +90,7 @@ def _others(times: pa.Int64Array) -> Flags:
     return beyond
 
 
-def _asked(step: str, generator: Any, batch: Batch) -> int | None:
+def _generated_mark(step: str, generator: Any, batch: Batch) -> int | None:
     """What a generator of the user's says of a batch."""
     found = f"a batch of {batch.num_rows} rows"
     try:

@@ -19,7 +19,7 @@ DRIVER = -1
 """Level of cells meant for the driver."""
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True, order=True):
+class PayloadHead(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Where a payload belongs; the natural order of heads is the order of processing."""
 
     port: int
@@ -47,7 +47,7 @@ class Outbox:
 
     def add(self, slot: int, level: int, port: int, phase: int, body: bytes) -> None:
         """Append a payload."""
-        head = msgspec.msgpack.encode(Head(port, phase, self.task, self._sequence))
+        head = msgspec.msgpack.encode(PayloadHead(port, phase, self.task, self._sequence))
         self._sequence += 1
         self._cells.append(Cell(slot, level, head, body))
 

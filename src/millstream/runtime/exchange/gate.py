@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from millstream.records.batch import Batch, from_table
 from millstream.records.codecs import table_from_ipc
-from millstream.runtime.exchange.cells import Cell, Head
+from millstream.runtime.exchange.cells import Cell, PayloadHead
 
 
 class InputGate:
     """All cells of one subtask and epoch, sorted; the order in which they arrived does not matter."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
-        decoder = msgspec.msgpack.Decoder(Head)
+        decoder = msgspec.msgpack.Decoder(PayloadHead)
         self._cells = sorted(((decoder.decode(cell.head), cell.body) for cell in cells), key=lambda pair: pair[0])
 
     def tables(self, port: int, phase: int) -> list[pa.Table]:

@@ -9,7 +9,7 @@ from millstream.model.counts import StepCounts
 from millstream.records.batch import Batch
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.exchange.senders import RowSender, joined_rows
-from millstream.runtime.operators.rank.order import NEWEST, Ranking, newest_times
+from millstream.runtime.operators.rank.order import NEWEST, KeyRanking, newest_times
 
 _WORTHWHILE = 0.7
 """Sorting out is given up in a task where more than this share of the rows stays."""
@@ -21,7 +21,7 @@ class RankingSender:
     A row that is not among the first N of some rows is not among the first N of more of them.
     """
 
-    def __init__(self, rows: RowSender, ranking: Ranking, counts: StepCounts, limit: int) -> None:
+    def __init__(self, rows: RowSender, ranking: KeyRanking, counts: StepCounts, limit: int) -> None:
         self._rows, self._ranking, self._counts, self._limit = rows, ranking, counts, limit
         self._held: list[list[Batch]] = [[], []]
         self._bytes = 0

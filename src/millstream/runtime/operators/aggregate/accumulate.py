@@ -18,12 +18,12 @@ from millstream.model.schema import HIDDEN, Field
 from millstream.records.batch import TIME
 from millstream.runtime.operators.aggregate.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
 from millstream.runtime.operators.aggregate.inputs import AggregateInputs
-from millstream.runtime.operators.window.pairwise import LONGEST, Part, largest, may_have_nan
+from millstream.runtime.operators.window.pairwise import LONGEST, MergedColumn, largest, may_have_nan
 
 INPUT, _PART, _ROW, _NAN = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row", "_is_nan"
 
 
-class _Part(NamedTuple):
+class _PartialColumn(NamedTuple):
     """One column of partial results."""
 
     name: str
@@ -69,10 +69,12 @@ class Accumulators:
         self._parts_of = [[part.name for part in some] for some in parts]
         self._parts = [part for some in parts for part in some]
         if keeps_time:
-            self._parts.append(_Part(TIME, TIME, None, "max", "max", pa.int64()))
+            self._parts.append(_PartialColumn(TIME, TIME, None, "max", "max", pa.int64()))
         self._distinct = [part for part in self._parts if part.combine == DISTINCT]
 
-    def _parts_for(self, place: int, kind: str, of: Expression | None, where: Expression | None) -> list[_Part]:
+    def _parts_for(
+        self, place: int, kind: str, of: Expression | None, where: Expression | None
+    ) -> list[_PartialColumn]:
         is_distinct, is_summed = kind == "count_distinct", kind in {"sum", "avg"}
         column, taken = "", None if of is None else input_type(kind, of.type)
         if taken is not None:
@@ -82,14 +84,14 @@ class Accumulators:
             column, taken = self._inputs.add(None, where, pa.bool_()), pa.bool_()
         counted = self._inputs.add(where, None, pa.bool_()) if is_distinct and where is not None else None
         return [
-            _Part(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
+            _PartialColumn(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
             for number, (combine, merge) in enumerate(AGGREGATES[kind].parts)
         ]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MergedColumn]:
         """The columns of partial results, and how each is merged."""
-        return [Part(part.name, part.merge, part.type) for part in self._parts]
+        return [MergedColumn(part.name, part.merge, part.type) for part in self._parts]
 
     @property
     def depends_on_order(self) -> bool:

@@ -25,7 +25,7 @@ from millstream.state.pages import Due
 from millstream.state.slots import Slot, Store, own_store, stored_types
 
 
-class Fold(Protocol):
+class RunningFold(Protocol):
     """How a row changes a key's running result."""
 
     content: Any
@@ -94,12 +94,12 @@ class AggregateFold:
         return [state]
 
 
-def fold_of(node: StreamNode) -> Fold:
+def fold_of(node: StreamNode) -> RunningFold:
     """How a node's rows change its running results."""
     return ReduceFold(node) if isinstance(node.operation, Reduce) else AggregateFold(node)
 
 
-def running_slots(fold: Fold) -> tuple[Slot, ...]:
+def running_slots(fold: RunningFold) -> tuple[Slot, ...]:
     """One slot with the running result."""
     return (Slot(name="running", kind="running", content=fold.content),)
 

@@ -28,10 +28,10 @@ class JoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that can no longer find a partner, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _StreamJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _StreamJoinEpoch:
     def __init__(self, node: StreamNode, operation: Join, work: EpochWork, key_groups: int) -> None:
         self._operation, self._work = operation, work
         self._sides = [

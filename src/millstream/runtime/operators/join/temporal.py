@@ -37,10 +37,10 @@ class TemporalJoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that it has passed, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _TemporalJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _TemporalJoinEpoch:
     def __init__(self, node: StreamNode, operation: TemporalJoin, work: EpochWork, key_groups: int) -> None:
         self._work, self._is_outer = work, operation.how == "left"
         left, right = node.inputs

@@ -37,10 +37,10 @@ class WindowJoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _WindowJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _WindowJoinEpoch:
     def __init__(self, node: StreamNode, operation: WindowJoin, work: EpochWork, key_groups: int) -> None:
         self._window, self._lateness, self._work = operation.window, operation.lateness, work
         self._sides = [Side(node, number, work, key_groups=key_groups, needs_time=True) for number in (0, 1)]

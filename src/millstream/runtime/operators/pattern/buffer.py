@@ -32,7 +32,7 @@ class Node:
         self.stage, self.event, self.before, self.folds = stage, event, before, folds
 
 
-class Run:
+class PartialMatch:
     """A partial match: the state it waits in, the last row it took and the first."""
 
     __slots__ = ("node", "start", "state")

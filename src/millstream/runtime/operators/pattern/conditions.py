@@ -30,7 +30,7 @@ from millstream.runtime.bad_records import failure
 from millstream.runtime.expressions import Projection, evaluated
 from millstream.runtime.operators.pattern.buffer import Event, Node
 from millstream.runtime.operators.pattern.context import MatchContext, record_of
-from millstream.runtime.operators.pattern.folds import Fold, is_kept, value_of
+from millstream.runtime.operators.pattern.folds import StageFold, is_kept, value_of
 
 Call = Callable[[Node | None, Event], bool]
 Refuse = Callable[[dict[str, Any], Exception], None]
@@ -66,7 +66,7 @@ class Test:
         return bool(event.bits & self.mask) and (self.call is None or self.call(node, event))
 
 
-class Conditions:
+class PatternConditions:
     """All conditions of one pattern over rows of one schema."""
 
     def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str, is_lenient: bool = False) -> None:
@@ -76,7 +76,7 @@ class Conditions:
         self._expressions: list[Expression] = []
         self._cells: list[Expression] = []
         self._fold_places: dict[str, int] = {}
-        self.folds: list[Fold] = []
+        self.folds: list[StageFold] = []
         self.stages = [
             self._test(stage.where, place) if stage.where else Test() for place, stage in enumerate(pattern.flat)
         ]
@@ -193,10 +193,10 @@ class Conditions:
 
         return call
 
-    def _fold(self, reference: Reference, stage: int, column: int | None) -> tuple[int, Fold]:
+    def _fold(self, reference: Reference, stage: int, column: int | None) -> tuple[int, StageFold]:
         if reference.name not in self._fold_places:
             self._fold_places[reference.name] = len(self.folds)
-            self.folds.append(Fold(reference, stage, column, folded_type(reference, self._rows)))
+            self.folds.append(StageFold(reference, stage, column, folded_type(reference, self._rows)))
         place = self._fold_places[reference.name]
         return place, self.folds[place]
 

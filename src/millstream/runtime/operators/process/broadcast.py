@@ -20,7 +20,7 @@ from millstream.runtime.operators.contract import CHUNK, EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
-from millstream.runtime.operators.process.operator import Calls
+from millstream.runtime.operators.process.operator import ProcessCalls
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due, PageId
 from millstream.state.slots import Store, slots_of, stored_types
@@ -76,7 +76,7 @@ class BroadcastOperator:
         return keyed.flush() if self._node.keys else Due()
 
 
-class _BroadcastCalls(Calls):
+class _BroadcastCalls(ProcessCalls):
     """The calls of one epoch. Only the first subtask emits, counts and refuses what broadcast rows give."""
 
     def __init__(self, node: StreamNode, operation: CoProcess, work: EpochWork, keyed: Entries, shared: Entry) -> None:
@@ -84,10 +84,10 @@ class _BroadcastCalls(Calls):
         self._work = work
         self.is_broadcasting = False
         declared = states_of(operation.function.target)
-        for slot, state in enumerate(operation.broadcast):
+        for place, state in enumerate(operation.broadcast):
             own = declared[state.name]
             assert isinstance(own, BroadcastState), f"{state.name!r} is declared as broadcast state"
-            setattr(self._function, state.name, own.bound_to(_SharedCell(self, shared, slot)))
+            setattr(self._function, state.name, own.bound_to(_SharedCell(self, shared, place)))
 
     def main(self, tables: list[pa.Table], watermark: int) -> None:
         """Rows of the stream itself."""
@@ -146,16 +146,16 @@ class _Nowhere(RowOutput):
 class _SharedCell:
     """One broadcast state."""
 
-    __slots__ = ("_calls", "_shared", "_slot")
+    __slots__ = ("_calls", "_place", "_shared")
 
-    def __init__(self, calls: _BroadcastCalls, shared: Entry, slot: int) -> None:
-        self._calls, self._shared, self._slot = calls, shared, slot
+    def __init__(self, calls: _BroadcastCalls, shared: Entry, place: int) -> None:
+        self._calls, self._shared, self._place = calls, shared, place
 
     def load(self) -> Any:
-        return self._shared.slots[self._slot]
+        return self._shared.slots[self._place]
 
     def store(self, content: Any) -> None:
-        self._shared.slots[self._slot] = content
+        self._shared.slots[self._place] = content
         self._shared.is_dirty = True
 
     def require_writable(self) -> None:

@@ -18,7 +18,7 @@ from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings
 from millstream.runtime.operators.join.pairs import event_times
-from millstream.runtime.operators.rank.order import Numbers, Ranking, newest_times, times_of
+from millstream.runtime.operators.rank.order import KeyRanking, Numbers, newest_times, times_of
 from millstream.state.compat.float_keys import several_forms
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Places, Segment, codes_of
@@ -75,7 +75,7 @@ class RankOperator:
         assert isinstance(node.operation, (TopN, Deduplicate))
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
         self._stored = ranked_columns(node)
-        self._ranking = Ranking(node)
+        self._ranking = KeyRanking(node)
 
     def run(self, work: EpochWork) -> Due:
         """Rank what came, emit what changed, store."""
@@ -189,7 +189,7 @@ def rank_settings(node: StreamNode) -> Settings:
 
 
 def _sender(end: SendingEnd) -> Sender:
-    return RankingSender(end.rows, Ranking(end.node), end.counts, end.payload_bytes)
+    return RankingSender(end.rows, KeyRanking(end.node), end.counts, end.payload_bytes)
 
 
 TOP_N = KeyedKind(

@@ -40,7 +40,7 @@ class Ranked(NamedTuple):
         return np.repeat(np.maximum.reduceat(numbers[self.order], self.starts), lengths)
 
 
-class Ranking:
+class KeyRanking:
     """How many rows of a key stay, and in which order."""
 
     def __init__(self, node: StreamNode, *beside: str) -> None:

@@ -19,7 +19,7 @@ from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.grouping import key_codes
-from millstream.runtime.operators.rank.order import Ranking
+from millstream.runtime.operators.rank.order import KeyRanking
 from millstream.runtime.operators.window.grid import grid_of
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Segment, Times, codes_of
@@ -64,7 +64,7 @@ class WindowRankOperator:
         assert isinstance(node.operation, WindowRank)
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
         self._grid = grid_of(node.operation.window)
-        self._ranking = Ranking(node, _END)
+        self._ranking = KeyRanking(node, _END)
         self._stored = waiting_columns(node)
 
     def run(self, work: EpochWork) -> Due:

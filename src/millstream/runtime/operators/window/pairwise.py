@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 LONGEST = 2**63 - 1
 
 
-class Part(NamedTuple):
+class MergedColumn(NamedTuple):
     """A column of partial results, and Arrow's name of the aggregate that merges its values."""
 
     name: str
@@ -69,7 +69,7 @@ _MERGED["max"] = _MERGED["min"]
 """Types that Arrow merges value by value; the first and the last it has of every type."""
 
 
-def are_pairable(parts: Sequence[Part]) -> bool:
+def are_pairable(parts: Sequence[MergedColumn]) -> bool:
     """Whether Arrow merges all of these columns value by value."""
     return all(
         part.merge in MERGES and (part.merge not in _MERGED or any(is_of(part.type) for is_of in _MERGED[part.merge]))
@@ -77,7 +77,7 @@ def are_pairable(parts: Sequence[Part]) -> bool:
     )
 
 
-def may_overflow(table: pa.Table, parts: Sequence[Part], values: int) -> bool:
+def may_overflow(table: pa.Table, parts: Sequence[MergedColumn], values: int) -> bool:
     """Whether a sum of so many values might not fit its integers."""
     summed = [part.name for part in parts if part.merge == "sum" and pa.types.is_integer(part.type)]
     return any(largest(table.column(name)) * values > LONGEST for name in summed)
@@ -107,7 +107,7 @@ class Cells(NamedTuple):
         """So many cells from a place on."""
         return Cells(self.is_there[count : count + length], [column.slice(count, length) for column in self.columns])
 
-    def merged(self, later: Cells, parts: Sequence[Part]) -> Cells:
+    def merged(self, later: Cells, parts: Sequence[MergedColumn]) -> Cells:
         """Each cell with the one that stands at its place among the later ones."""
         columns = [
             MERGES[part.merge](mine, theirs)

@@ -21,10 +21,10 @@ from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.window.choice import is_triggered, window_of
 from millstream.runtime.operators.window.open_windows import Assigner, assigner_of
 from millstream.runtime.operators.window.settings import window_settings
-from millstream.runtime.operators.window.triggered.adding import Adding
-from millstream.runtime.operators.window.triggered.calls import Calls
+from millstream.runtime.operators.window.triggered.adding import WindowAdding
+from millstream.runtime.operators.window.triggered.calls import WindowCalls
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
-from millstream.runtime.operators.window.triggered.firing import Firing
+from millstream.runtime.operators.window.triggered.firing import WindowFiring
 from millstream.runtime.operators.window.triggered.triggers import trigger_spec, trigger_types
 from millstream.runtime.operators.window.triggered.windows import OpenWindow
 from millstream.state.entries import Entries
@@ -47,7 +47,7 @@ def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
 
 
 class TriggeredWindowOperator:
-    """Open windows per key, with trigger, pane and state; see `Firing` for what happens when time goes on."""
+    """Open windows per key, with trigger, pane and state; see `WindowFiring` for what happens when time goes on."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Window)
@@ -67,9 +67,9 @@ class TriggeredWindowOperator:
         entries = self._paging.entries(work, self._node.uid, self._keys, self._types)
         sweep = Sweep(self._operation.key_states)
         entries.event_expiry = sweep.event_expiry
-        calls = Calls(self._node, self._contents, work)
+        calls = WindowCalls(self._node, self._contents, work)
         self._rows(work, work.before, work.times.before, entries, calls, BEFORE)
-        Firing(calls, entries, work.times).run()
+        WindowFiring(calls, entries, work.times).run()
         if self._operation.key_states:
             sweep.run(entries, now=work.times.now, watermark=work.times.watermark)
         calls.advance()
@@ -78,7 +78,7 @@ class TriggeredWindowOperator:
         return entries.flush()
 
     def _rows(
-        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, calls: Calls, phase: int
+        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, calls: WindowCalls, phase: int
     ) -> None:
         counts = work.ledger.count(self._node.id)
         calls.scope.watermark, calls.scope.clock = watermark, work.times.now
@@ -88,7 +88,7 @@ class TriggeredWindowOperator:
             values = self._contents.values_of(batch.rows)
             late = []
             for start, end, entry in pieces:
-                adding = Adding(calls, entry, self._assign)
+                adding = WindowAdding(calls, entry, self._assign)
                 late += [at for at in range(start, end) if not adding.add(rows[at], times[at], values[at])]
                 adding.settle()
             counts.rows_in += batch.num_rows
