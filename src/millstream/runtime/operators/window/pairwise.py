@@ -23,6 +23,7 @@ class MergedColumn(NamedTuple):
 
 def _sum(earlier: pa.Array, later: pa.Array) -> pa.Array:
     both = pc.add(earlier, later)
+    # With null Arrow's sum is null, but here null only says that one of the two has nothing to add.
     return pc.coalesce(both, earlier, later) if both.null_count else both
 
 
@@ -87,12 +88,14 @@ def may_have_nan(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column may hold NaN; a sum tells in a fraction of the time that it takes to look at each value."""
     if not pa.types.is_floating(column.type):
         return False
+    # Infinities of both signs add up to NaN as well, and cost a closer look that finds nothing.
     total = pc.sum(column).as_py()
     return total is not None and math.isnan(total)
 
 
 def largest(column: pa.ChunkedArray) -> int:
     """How far the integers of a column are from zero at most."""
+    # As Python's numbers, which do not wrap around: the least integer of 64 bits has no opposite among them.
     bounds = pc.min_max(column).as_py()
     return 0 if bounds["min"] is None else max(-bounds["min"], bounds["max"])
 
