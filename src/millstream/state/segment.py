@@ -182,8 +182,8 @@ def hits(segment: Segment, asking: Segment, start: int, end: int, limit: int) ->
     low = low[places]
     # The other end of a run is sought for hits alone, which may be few.
     counts = segment.codes.searchsorted(codes[places], "right") - low
-    for numbers, found in expanded(low, counts, limit):
-        yield Found(segment, places[numbers] + start, found)
+    for numbers, met in expanded(low, counts, limit):
+        yield Found(segment, places[numbers] + start, met)
 
 
 def expanded(low: Places, counts: Places, limit: int) -> Iterator[tuple[Places, Places]]:

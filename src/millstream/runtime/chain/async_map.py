@@ -25,8 +25,8 @@ class AsyncAnswer(NamedTuple):
 
 def answers(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
     """Call the function for each row; answers in the order of the rows, or as they came."""
-    found: list[AsyncAnswer] = event_loop().run_until_complete(_all(operation, rows))
-    return sorted(found, key=lambda answer: answer.place) if operation.ordered else found
+    given: list[AsyncAnswer] = event_loop().run_until_complete(_all(operation, rows))
+    return sorted(given, key=lambda answer: answer.place) if operation.ordered else given
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -41,16 +41,16 @@ def event_loop() -> asyncio.AbstractEventLoop:
 async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
     """As many workers as may run at a time take row after row."""
     waiting = iter(enumerate(rows))
-    found: list[AsyncAnswer] = []
+    given: list[AsyncAnswer] = []
 
     async def work() -> None:
         for place, row in waiting:
-            found.append(await _one(operation, place, row))
+            given.append(await _one(operation, place, row))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(operation.concurrency, len(rows))):
             group.create_task(work())
-    return found
+    return given
 
 
 async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> AsyncAnswer:

@@ -49,8 +49,8 @@ class Timing:
     def _without(self, batch: Batch, bad: Flags, column: str, times: pa.Int64Array, ledger: Ledger) -> Batch:
         """The rows that are not bad; the others go where the policy says."""
         records, places = ledger.bad_records(self._step, self._operation.on_error), np.flatnonzero(bad)
-        found = times.take(pa.array(places)).to_pylist()
-        for row, time in zip(shown_rows(batch.rows.take(pa.array(places))), found, strict=True):
+        bad_times = times.take(pa.array(places)).to_pylist()
+        for row, time in zip(shown_rows(batch.rows.take(pa.array(places))), bad_times, strict=True):
             problem = "null is no event time" if time is None else event_time_problem(time)
             records.refuse(row, f"column {column!r}: {problem}")
         return batch.filter(pa.array(~bad))
@@ -69,8 +69,8 @@ class Timing:
             if (bad := says & _others(marks)).any():
                 batch, says = self._without(batch, bad, self._carried, marks, ledger), says[~bad]
                 marks = marks.filter(pa.array(~bad))
-        found = marks.filter(pa.array(says))
-        return batch, int(np.asarray(found).max()) if len(found) else None
+        said = marks.filter(pa.array(says))
+        return batch, int(np.asarray(said).max()) if len(said) else None
 
 
 def _are_events(times: pa.Int64Array) -> bool:
@@ -92,13 +92,13 @@ def _others(times: pa.Int64Array) -> Flags:
 
 def _generated_mark(step: str, generator: Any, batch: Batch) -> int | None:
     """What a generator of the user's says of a batch."""
-    found = f"a batch of {batch.num_rows} rows"
+    about = f"a batch of {batch.num_rows} rows"
     try:
         mark = generator.on_batch(batch.rows, np.asarray(batch.times))
     except Exception as problem:
-        raise generator_failure(step, "on_batch", problem, found) from problem
+        raise generator_failure(step, "on_batch", problem, about) from problem
     if mark is None:
         return None
     if isinstance(mark, int | np.integer) and not isinstance(mark, bool):
         return int(mark)
-    raise generator_failure(step, "on_batch", f"on_batch returned {mark!r}, not a whole number", found)
+    raise generator_failure(step, "on_batch", f"on_batch returned {mark!r}, not a whole number", about)

@@ -120,11 +120,11 @@ def _async_stage(node: StreamNode) -> Stage:
         counts, bad = ledger.count(node.id), ledger.bad_records(node.id, operation.on_error)
         rows = batch_to_rows(batch.rows)
         counts.rows_in += len(rows)
-        found = answers(operation, rows)
-        for answer in found:
+        all_answers = answers(operation, rows)
+        for answer in all_answers:
             if answer.problem is not None:
                 bad.refuse(rows[answer.place], answer.problem)
-        given = [answer for answer in found if answer.problem is None]
+        given = [answer for answer in all_answers if answer.problem is None]
         kept, values = to_batch([answer.row for answer in given], node.outputs["main"], bad.refuse)
         counts.passed += values.num_rows
         counts.rows_out += values.num_rows

@@ -76,9 +76,11 @@ def key_rows(tables: list[pa.Table], keys: tuple[str, ...], entries: Entries) ->
         chunk = table.take(pa.array(sorted_rows.order[begin:end]))
         values = [chunk.column(key).combine_chunks().take(pa.array(starts)).to_pylist() for key in keys]
         places = pages_of(sorted_rows.pages[first:last])
-        found = [entries.entry(name, place) for name, place in zip(zip(*values, strict=True), places, strict=True)]
+        key_entries = [
+            entries.entry(name, place) for name, place in zip(zip(*values, strict=True), places, strict=True)
+        ]
         ends = [*starts[1:].tolist(), end - begin]
-        yield from_table(chunk), list(map(KeyRows, starts.tolist(), ends, found))
+        yield from_table(chunk), list(map(KeyRows, starts.tolist(), ends, key_entries))
 
 
 class _SortedRows(NamedTuple):

@@ -186,9 +186,11 @@ def _with_nans(made: pa.Table, names: list[str]) -> pa.Table:
     """NaN is the largest number, as in Spark; Arrow passes it over."""
     for name in names:
         place = made.schema.get_field_index(f"{name}_max")
-        found = made.column(place)
-        found = pc.if_else(made.column(f"{name}{_NAN}_any"), pa.scalar(math.nan, found.type), found)
-        made = made.set_column(place, f"{name}_max", found)
+        largest_values = made.column(place)
+        largest_values = pc.if_else(
+            made.column(f"{name}{_NAN}_any"), pa.scalar(math.nan, largest_values.type), largest_values
+        )
+        made = made.set_column(place, f"{name}_max", largest_values)
     return made
 
 

@@ -101,22 +101,22 @@ class _StreamJoinEpoch:
             marks=(self._stays[side], self._stays[1 - side]),
             check=None if deciding is None else (check, deciding[side], deciding[1 - side]),
         )
-        for found in self._sides[1 - side].segments.find(asking, CHUNK):
-            gathering.add(self._in_time(found, asking, side))
+        for pairs in self._sides[1 - side].segments.find(asking, CHUNK):
+            gathering.add(self._in_time(pairs, asking, side))
         gathering.flush()
 
-    def _in_time(self, found: Found, asking: Segment, side: int) -> Found:
+    def _in_time(self, pairs: Found, asking: Segment, side: int) -> Found:
         """The pairs that the bounds, or the time to live, leave."""
-        operation, segment = self._operation, found.segment
+        operation, segment = self._operation, pairs.segment
         if operation.lower is not None and operation.upper is not None:
-            ahead = segment.times[found.places] - asking.times[found.asking]
+            ahead = segment.times[pairs.places] - asking.times[pairs.asking]
             ahead = ahead if side == 0 else -ahead
             holds = (ahead >= operation.lower) & (ahead <= operation.upper)
         elif operation.keep is not None:
-            holds = segment.ends[found.places] >= self._work.times.now
+            holds = segment.ends[pairs.places] >= self._work.times.now
         else:
-            return found
-        return found if holds.all() else Found(segment, found.asking[holds], found.places[holds])
+            return pairs
+        return pairs if holds.all() else Found(segment, pairs.asking[holds], pairs.places[holds])
 
     def _give_up(self, watermark: int, phase: int) -> None:
         """Emit the rows whose last chance has passed; they carry its time, so that no step behind finds them late."""

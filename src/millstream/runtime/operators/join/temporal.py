@@ -94,12 +94,12 @@ class _TemporalJoinEpoch:
 
     def _emit(self, rows: pa.RecordBatch, codes: Codes, times: Times, versions: _Versions) -> None:
         places = versions.places(rows, codes, times, self._keys)
-        found = np.flatnonzero(places != _NONE)
-        if len(found) < len(places) and self._is_outer:
+        known = np.flatnonzero(places != _NONE)
+        if len(known) < len(places) and self._is_outer:
             missing = np.flatnonzero(places == _NONE)
             self._out.alone(rows.take(pa.array(missing)), 0, times[missing], BEFORE)
-        if len(found):
-            self._out.pairs(rows.take(pa.array(found)), versions.take(places[found]), times[found], BEFORE)
+        if len(known):
+            self._out.pairs(rows.take(pa.array(known)), versions.take(places[known]), times[known], BEFORE)
 
 
 class _Versions:
@@ -132,13 +132,13 @@ class _Versions:
             return np.full(len(codes), _NONE, np.int64)
         first = np.searchsorted(self._codes, codes, "left")
         has_any = self._codes[np.minimum(first, len(self._codes) - 1)] == codes
-        found = np.searchsorted(self._ranked, self._ranks(codes, times), "right") - 1
-        found = np.where(has_any & (found >= first), found, _NONE)
-        known = np.flatnonzero(found != _NONE)
-        is_same = equal_keys(rows.take(pa.array(known)), self.take(found[known]), *keys)
+        newest = np.searchsorted(self._ranked, self._ranks(codes, times), "right") - 1
+        newest = np.where(has_any & (newest >= first), newest, _NONE)
+        known = np.flatnonzero(newest != _NONE)
+        is_same = equal_keys(rows.take(pa.array(known)), self.take(newest[known]), *keys)
         for place in known[~is_same].tolist():
-            found[place] = self._older(rows.slice(place, 1), int(first[place]), int(found[place]), keys)
-        return found
+            newest[place] = self._older(rows.slice(place, 1), int(first[place]), int(newest[place]), keys)
+        return newest
 
     def _ranks(self, codes: Codes, times: Times) -> Places:
         """Numbers in the order of (code, time)."""

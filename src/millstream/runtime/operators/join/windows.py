@@ -98,15 +98,15 @@ class _WindowJoinEpoch:
 
     def _rows_in_windows(self, side: Side, segments: Iterable[Segment], after: int, until: int) -> _WindowRows:
         """Rows, once for each of their windows whose last instant lies in (after, until]."""
-        window, found = self._window, _WindowRows(side)
+        window, inside = self._window, _WindowRows(side)
         for segment in segments:
             newest = self._bins(segment.times) + window.size - 1
             for number in reversed(range(window.size // window.slide)):
                 last = newest - number * window.slide
                 places = np.flatnonzero((last > after) & (last <= until))
                 if len(places):
-                    found.add(segment, places, last[places])
-        return found
+                    inside.add(segment, places, last[places])
+        return inside
 
     def _add_to_closed(self, came: list[Segment | None], watermark: int, phase: int) -> None:
         """The pairs that new rows add to windows which have closed, but are within the allowed lateness."""
@@ -148,8 +148,8 @@ class _WindowJoinEpoch:
             return self._out.pairs(one, other, times, phase, self._bounds(times), is_emitted=pairs)
 
         gathering = Gathering(left, emit, marks=marks)
-        for found in hits(right, left, 0, len(left), CHUNK):
-            gathering.add(found)
+        for some in hits(right, left, 0, len(left), CHUNK):
+            gathering.add(some)
         gathering.flush()
 
     def _bounds(self, lasts: Times) -> list[pa.Array]:

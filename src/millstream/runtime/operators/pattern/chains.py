@@ -178,15 +178,15 @@ def nth_last(link: Any, stage: int, column: int, missing: int) -> Any:
 
 def nth_first(link: Any, stage: int, column: int, offset: int, own: Row | None) -> Any:
     """A value of the first row of a stage, or of one so many behind it; `own` is the row under test if it counts."""
-    found = []
+    taken = []
     while link is not None:
         if link[0] == stage:
-            found.append(link[1][2])
+            taken.append(link[1][2])
         link = link[2]
-    found.reverse()
+    taken.reverse()
     if own is not None:
-        found.append(own)
-    return found[offset][column] if offset < len(found) else None
+        taken.append(own)
+    return taken[offset][column] if offset < len(taken) else None
 
 
 def rows_by_stage(tail: Any, stages: int) -> list[list[Row]]:

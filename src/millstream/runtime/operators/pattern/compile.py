@@ -160,12 +160,12 @@ class Program:
 
 
 def _following_nots(stages: Sequence[Stage], place: int) -> tuple[Stage, ...]:
-    found = []
+    nots = []
     for stage in stages[place + 1 :]:
         if stage.contiguity != "not_followed":
             break
-        found.append(stage)
-    return tuple(found)
+        nots.append(stage)
+    return tuple(nots)
 
 
 def _shortest(*gaps: int | None) -> int | None:

@@ -103,22 +103,22 @@ class PatternConditions:
 
     def _test(self, clauses: tuple[Clause, ...], own: int) -> Test:
         read = [(clause, self._read(clause.condition)) for clause in clauses]
-        simple = [(clause.join, found) for clause, found in read if isinstance(found, Expression)]
-        others = [(clause, found) for clause, found in read if not isinstance(found, Expression)]
+        simple = [(clause.join, meaning) for clause, meaning in read if isinstance(meaning, Expression)]
+        others = [(clause, meaning) for clause, meaning in read if not isinstance(meaning, Expression)]
         if not others:
             return Test(self._bit(simple))
         if all(clause.join == "and" for clause, _ in read[1:]):
-            made = [self._call(clause.condition, found, own) for clause, found in others]
+            made = [self._call(clause.condition, meaning, own) for clause, meaning in others]
             calls = [call for call, _ in made]
             sources = tuple(sourced for _, sourced in made if sourced is not None)
             mask = self._bit([("and", expression) for _, expression in simple]) if simple else ALWAYS
             whole = calls[0] if len(calls) == 1 else _all(calls)
             return Test(mask, whole, sources if len(sources) == len(calls) else None)
         tests = [
-            (clause.join, Test(self._bit([("and", found)])))
-            if isinstance(found, Expression)
-            else (clause.join, Test(ALWAYS, self._call(clause.condition, found, own)[0]))
-            for clause, found in read
+            (clause.join, Test(self._bit([("and", meaning)])))
+            if isinstance(meaning, Expression)
+            else (clause.join, Test(ALWAYS, self._call(clause.condition, meaning, own)[0]))
+            for clause, meaning in read
         ]
         return Test(ALWAYS, _joined(tests))
 
@@ -177,9 +177,9 @@ class PatternConditions:
             scope[f"get{place}"] = value_of(reference, stage, column, own, fold)
         forms = {"values": "get{0}(node, event)", "cells": "event.cells[{1}]", "row": "event.row[{0}]"}
 
-        def bound(found: re.Match[str]) -> str:
-            place = int(found.group(2))
-            return forms[found.group(1)].format(place, first_cell + place)
+        def bound(named: re.Match[str]) -> str:
+            place = int(named.group(2))
+            return forms[named.group(1)].format(place, first_cell + place)
 
         text = _NAMED.sub(bound, source.text)
         made: Call = eval(f"lambda node, event: {text} is True", scope)

@@ -110,15 +110,15 @@ def _last(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
 
 def _first(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
     def value(node: Node | None, event: Event) -> Any:
-        found = []
+        taken = []
         while node is not None:
             if node.stage == stage:
-                found.append(node.event)
+                taken.append(node.event)
             node = node.before
-        found.reverse()
+        taken.reverse()
         if is_own:
-            found.append(event)
-        return found[offset].row[column] if offset < len(found) else None
+            taken.append(event)
+        return taken[offset].row[column] if offset < len(taken) else None
 
     return value
 

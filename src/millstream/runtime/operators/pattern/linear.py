@@ -47,7 +47,7 @@ def is_linear(program: Program) -> bool:
 def _waited_in(start: MatchState) -> list[MatchState]:
     """The states in which a partial match can wait for a row."""
     seen: set[int] = set()
-    found: list[MatchState] = []
+    reachable: list[MatchState] = []
     following = [start]
     while following:
         state = following.pop(0)
@@ -56,9 +56,9 @@ def _waited_in(start: MatchState) -> list[MatchState]:
         for target in targets:
             if target.number not in seen and not target.is_final:
                 seen.add(target.number)
-                found.append(target)
+                reachable.append(target)
                 following.append(target)
-    return found
+    return reachable
 
 
 def linear_run(program: Program, rows: Schema, *, step: str, keeps_expired: bool) -> LinearRun:
@@ -190,8 +190,8 @@ class _MatcherWriter:
         return [self._test(sourced, is_first=is_first) for sourced in test.sources]
 
     def _test(self, sourced: Sourced, *, is_first: bool) -> str:
-        def bound(found: re.Match[str]) -> str:
-            kind, place = found.group(1), int(found.group(2))
+        def bound(named: re.Match[str]) -> str:
+            kind, place = named.group(1), int(named.group(2))
             if kind == "row":
                 return f"row[{place}]"
             if kind == "cells":

@@ -82,19 +82,19 @@ class PatternOperator:
         functions = {MAIN: operation.function, TIMED_OUT: operation.timed_out}
         counts = work.ledger.count(self._node.id)
         bad = work.ledger.bad_records(self._node.id, None)
-        found: dict[str, Results] = {}
+        results: dict[str, Results] = {}
         for output, measures in zip((MAIN, TIMED_OUT), self._measures, strict=True):
             function, schema = functions[output], self._node.outputs.get(output)
             if schema is None:
                 continue
             if function is None:
-                found[output] = MeasureResults(
+                results[output] = MeasureResults(
                     measures, self._keys, self._rows, (output, schema), work.emit, counts, step=self._node.id
                 )
             else:
                 out = RowOutput(output, schema, bad, counts, work.emit)
-                found[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
-        return found
+                results[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
+        return results
 
 
 def _settings(node: StreamNode) -> Settings:

@@ -116,11 +116,11 @@ class MeasureResults:
         self._keys, self._schema, self._step, self._emit, self._counts = node_keys, output[1], step, emit, counts
         self._output = output[0]
         self._projection = Projection([(name, measure.expression) for name, measure in measures])
-        found = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
-        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in found.items()]
+        referred = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
+        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in referred.items()]
         self._references = [
             (reference, rows.names.index(reference.column) if reference.column is not None else None)
-            for reference, _ in found.values()
+            for reference, _ in referred.values()
         ]
         self._program: Program | None = None
         self._values: list[Measured] = []

@@ -127,11 +127,11 @@ def _reached(state: MatchState) -> Iterator[MatchState]:
     """A state and those it forks to."""
     waiting, seen = [state], set()
     while waiting:
-        found = waiting.pop()
-        if found.number not in seen:
-            seen.add(found.number)
-            yield found
-            waiting += [fork.target for fork in found.forks]
+        reached = waiting.pop()
+        if reached.number not in seen:
+            seen.add(reached.number)
+            yield reached
+            waiting += [fork.target for fork in reached.forks]
 
 
 def _succeeded(states: list[MatchState], held_back: Iterable[MatchState]) -> dict[int, int]:
@@ -174,9 +174,9 @@ def derive(states: list[MatchState], waits: Waits) -> None:
         state.accepts, state.concludes = _accepts(state), _concludes(state)
         state.patience = _patience(state)
     for state in states:
-        found = _choices(state)
-        if found is not None:
-            state.choices, state.otherwise = found
+        ways = _choices(state)
+        if ways is not None:
+            state.choices, state.otherwise = ways
     _mark_given(states, waits)
 
 
@@ -190,8 +190,8 @@ def _mark_given(states: list[MatchState], waits: Waits) -> None:
     for (number, _), state in waits.items():
         entered[state.number] = entered.get(number, [])
     for state in states:
-        found = entered.get(state.number, [])
-        state.is_given = bool(found) and all(found)
+        are_whole = entered.get(state.number, [])
+        state.is_given = bool(are_whole) and all(are_whole)
 
 
 def _accepts(state: MatchState) -> bool:

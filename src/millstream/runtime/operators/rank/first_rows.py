@@ -80,12 +80,12 @@ class FirstRowOperator:
         nothing = np.zeros(keys.num_rows, np.int64)
         asking = Segment.arrived(keys, codes, nothing, nothing)
         known: Flags = np.zeros(keys.num_rows, np.bool_)
-        for found in seen.find(asking, _MANY):
-            holds = found.segment.ends[found.places] >= now
-            mine, theirs = asking.take(found.asking), found.segment.take(found.places)
+        for pairs in seen.find(asking, _MANY):
+            holds = pairs.segment.ends[pairs.places] >= now
+            mine, theirs = asking.take(pairs.asking), pairs.segment.take(pairs.places)
             for key in self._node.keys:
                 holds &= same_or_null(mine.column(key), theirs.column(key))
-            known[asking.origins(found.asking[holds])] = True
+            known[asking.origins(pairs.asking[holds])] = True
         return known
 
 

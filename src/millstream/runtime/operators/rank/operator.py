@@ -95,7 +95,7 @@ class RankOperator:
     def _take(self, tables: list[pa.Table], kept: Segments, work: EpochWork, phase: int) -> None:
         came = self._came(tables)
         codes = codes_of([came.column(key) for key in self._node.keys], self._key_groups)
-        held = [_Held(found.segment, found.places) for found in kept.find(Segment(np.unique(codes)), _MANY)]
+        held = [_Held(pairs.segment, pairs.places) for pairs in kept.find(Segment(np.unique(codes)), _MANY)]
         held = [each.alive() for each in held]
         known = pa.Table.from_batches([each.segment.take(each.places) for each in held], self._stored)
         both = pa.concat_tables([known, came]).combine_chunks()
@@ -119,14 +119,14 @@ class RankOperator:
         column = self._stored.get_field_index(_RANK)
         firsts = [segment.codes[at[np.asarray(segment.take(at).column(column)) == 1]] for segment, at in live]
         codes, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *firsts]), return_counts=True)
-        found = [(segment, at[np.isin(segment.codes[at], codes[counts > 1])]) for segment, at in live]
-        rows = pa.Table.from_batches([segment.take(places) for segment, places in found], self._stored)
+        doubled = [(segment, at[np.isin(segment.codes[at], codes[counts > 1])]) for segment, at in live]
+        rows = pa.Table.from_batches([segment.take(places) for segment, places in doubled], self._stored)
         if not rows.num_rows:
             return
         if self._operation.by is None:
             key = tuple(rows.column(name)[0].as_py() for name in self._node.keys)
             raise several_forms(self._node.uid, [key])
-        for segment, places in found:
+        for segment, places in doubled:
             segment.mark(places)
         self._take([rows], kept, work, BEFORE)
 

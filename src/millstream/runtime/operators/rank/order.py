@@ -72,11 +72,11 @@ def times_of(table: pa.Table) -> Numbers:
 
 def newest_times(tables: list[pa.Table]) -> Numbers:
     """For each row the newest time of its key, as far as its sender knows; of rows it did not sort out, their own."""
-    found = []
+    newest = []
     for table in tables:
         times = times_of(table)
-        found.append(np.maximum(times, _filled(table, NEWEST)) if NEWEST in table.column_names else times)
-    return np.concatenate(found)
+        newest.append(np.maximum(times, _filled(table, NEWEST)) if NEWEST in table.column_names else times)
+    return np.concatenate(newest)
 
 
 def _filled(table: pa.Table, name: str) -> Numbers:
@@ -123,8 +123,8 @@ def _numbers(values: pa.Array) -> Numbers:
     order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(1, len(order) + 1)
-    found = places[np.asarray(encoded.indices.fill_null(0))] if len(order) else np.zeros(len(values), np.int64)
-    return np.where(np.asarray(values.is_null()), 0, found)
+    numbers = places[np.asarray(encoded.indices.fill_null(0))] if len(order) else np.zeros(len(values), np.int64)
+    return np.where(np.asarray(values.is_null()), 0, numbers)
 
 
 def _sortable(values: pa.Array) -> Numbers:

@@ -130,12 +130,12 @@ class WindowRankOperator:
 
     def _shares(self, segments: list[Segment], after: int, until: int) -> Iterator[tuple[int, int]]:
         """Spans of time that hold the last instants of windows with a bounded number of rows, or of one window."""
-        found = [
+        passed = [
             ends[(ends - 1 > after) & (ends - 1 <= until)] - 1
             for segment in segments
             for _, ends in self._grid.windows_of(segment.times)
         ]
-        lasts, counts = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+        lasts, counts = np.unique(np.concatenate([np.empty(0, np.int64), *passed]), return_counts=True)
         numbers = np.cumsum(counts) // _SHARE
         for last in lasts[np.flatnonzero(np.diff(numbers, append=-1))].tolist():
             yield after, last
@@ -144,7 +144,7 @@ class WindowRankOperator:
     def _in_windows(self, segments: Iterable[Segment], after: int, until: int) -> pa.Table:
         """Rows in the order they came, once for each of their windows whose last instant lies in (after, until]."""
         columns = [*self._stored, pa.field(_START, pa.int64()), pa.field(_END, pa.int64())]
-        found = [pa.schema(columns).empty_table()]
+        tables = [pa.schema(columns).empty_table()]
         for segment in segments:
             parts = []
             for starts, ends in self._grid.windows_of(segment.times):
@@ -156,8 +156,8 @@ class WindowRankOperator:
             order = np.argsort(places, kind="stable")
             bounds = [pa.array(starts[order]), pa.array(ends[order])]
             rows = segment.take(places[order])
-            found.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
-        return pa.concat_tables(found).combine_chunks()
+            tables.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
+        return pa.concat_tables(tables).combine_chunks()
 
     def _emit(self, rows: pa.Table, work: EpochWork, phase: int) -> None:
         """The best rows of each window, the oldest windows first, by key and rank."""
