@@ -17,7 +17,8 @@ from millstream.checkpoint.manifest import EpochManifest
 from millstream.errors import CheckpointRefused, InvalidStep
 from millstream.inspect.checkpoint import CheckpointView, is_alive
 from millstream.local.state_files import load_state
-from millstream.spark.files.logs import LogProblem, compare_logs, read_logs
+from millstream.spark.files.log_files import read_logs
+from millstream.spark.files.logs import LogProblem, compare_logs
 
 Status = Literal["ok", "note", "problem"]
 RESTORE = "restore it from a copy; or run with --from-savepoint DIR; or start over with --ignore-state-once"

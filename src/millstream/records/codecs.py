@@ -213,30 +213,30 @@ def _converted(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _times_array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    found = set(map(type, values))
-    if found <= _PLAIN_TIMES:
+    types = set(map(type, values))
+    if types <= _PLAIN_TIMES:
         epoch = _EPOCH if kind.tz else _EPOCH_NAIVE
         try:
             deltas = [None if value is None else value - epoch for value in values]
         except TypeError:
             return pa.array(values, kind)  # a zone where none is expected or the reverse: Arrow takes UTC
         return pa.array(deltas, pa.duration("us")).view(pa.int64()).view(kind)
-    if bool in found:
+    if bool in types:
         msg = "boolean in a timestamp column"
         raise TypeError(msg)
-    if int in found:
+    if int in types:
         values = [value * 1000 if isinstance(value, int) else value for value in values]
     return pa.array(values, kind)
 
 
 def _refuse_value(values: list[Any], field: Field) -> NoReturn:
-    index, found = next((i, value) for i, value in enumerate(values) if not _is_accepted(value, field.type))
-    if pa.types.is_timestamp(field.type) and type(found) is int:
+    index, refused = next((i, value) for i, value in enumerate(values) if not _is_accepted(value, field.type))
+    if pa.types.is_timestamp(field.type) and type(refused) is int:
         msg = f"column {field.name!r} of row {index} has a number that is no instant"
         raise InvalidSchema(
             msg,
             code="SCHEMA-021",
-            found=f"{found}{likely_unit(found)}",
+            found=f"{refused}{likely_unit(refused)}",
             known="milliseconds since 1970",
             hint="correct the unit",
         ) from None
@@ -244,7 +244,7 @@ def _refuse_value(values: list[Any], field: Field) -> NoReturn:
     raise InvalidSchema(
         msg,
         code="SCHEMA-006",
-        found=f"{found!r} ({type(found).__name__})",
+        found=f"{refused!r} ({type(refused).__name__})",
         known=field.type_name,
         hint="convert the value or change the schema",
     ) from None

@@ -19,6 +19,7 @@ from millstream.records.canonical_keys import canonical
 Hashes = npt.NDArray[np.uint64]
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _SEED = np.uint64(0x51ED270B7F3A1D4D)
+"""Of no meaning, but where stored state lies follows from it and from all that is below."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
@@ -43,6 +44,7 @@ def key_group(hashes: Hashes, groups: int) -> npt.NDArray[np.int64]:
 
 def owner(group: npt.NDArray[np.int64], groups: int, parallelism: int) -> npt.NDArray[np.int64]:
     """The subtask that owns each key group: subtask i of P owns `[i·G/P, (i+1)·G/P)`."""
+    # The highest subtask whose first key group, rounded down, is not behind this one.
     return ((group + 1) * parallelism - 1) // groups
 
 
@@ -87,6 +89,7 @@ def _column_hash(column: pa.Array) -> Hashes:
 
 def _integers(column: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_date32(column.type):
+        # Arrow has no way from days to 64 bits but this.
         column = column.cast(pa.int32())
     widened = column.cast(pa.int64())
     return np.ascontiguousarray(widened.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
@@ -112,12 +115,15 @@ def _decimal_text(column: pa.Array) -> pa.Array:
 def _bytes_hash(column: pa.Array) -> Hashes:
     """Hash the bytes of each value word by word, for all rows at once."""
     data, starts, lengths = _layout(column)
+    # The length counts too: without it, zeros at the end of a value would not.
     hashed = _mixed(lengths.astype(np.uint64))
+    # A word begins at every byte, since values begin anywhere; its bytes have one order on every machine.
     words = np.ndarray(shape=(len(data) - _WORD + 1,), dtype="<u8", buffer=data.data, strides=(1,))
     active = np.flatnonzero(lengths > 0)
     for offset in range(0, int(lengths.max(initial=0)), _WORD):
         active = active[lengths[active] > offset]
         word = words[starts[active] + offset]
+        # What a word holds behind the end of its value belongs to the next one.
         missing = np.clip(_WORD - (lengths[active] - offset), 0, _WORD - 1).astype(np.uint64) * np.uint64(8)
         word = word & (np.uint64(0xFFFFFFFFFFFFFFFF) >> missing)
         hashed[active] = _mixed(hashed[active] * np.uint64(31) + word)
@@ -130,10 +136,12 @@ def _layout(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
         return np.zeros(_WORD, np.uint8), np.zeros(len(column), np.int64), np.zeros(len(column), np.int64)
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
+    # The last value may end in the middle of a word: there is room for the rest of it.
     data = np.zeros(last - first + _WORD, np.uint8)
     if data_buffer is not None:
         data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
     lengths = np.diff(offsets)
     if column.null_count:
+        # Under a null there may lie anything.
         lengths = np.where(np.asarray(column.is_null()), 0, lengths)
     return data, offsets[:-1] - first, lengths

@@ -25,9 +25,9 @@ _TESTS: tuple[tuple[Any, type], ...] = (
 
 def python_type(kind: pa.DataType) -> Any:
     """The Python type of one column's values, null included."""
-    for test, found in _TESTS:
+    for test, plain in _TESTS:
         if test(kind):
-            return found | None
+            return plain | None
     if pa.types.is_list(kind):
         return list_of(python_type(kind.value_type)) | None
     if pa.types.is_map(kind):

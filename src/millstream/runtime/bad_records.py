@@ -88,8 +88,8 @@ def _text(problem: Exception | str) -> str:
     if isinstance(problem, str):
         return problem
     if isinstance(problem, MillstreamError):
-        found = f"; found {problem.found}" if problem.found else ""
-        return problem.message + found + (f"; expected {problem.known}" if problem.known else "")
+        offending = f"; found {problem.found}" if problem.found else ""
+        return problem.message + offending + (f"; expected {problem.known}" if problem.known else "")
     return f"{type(problem).__name__}: {problem}"
 
 

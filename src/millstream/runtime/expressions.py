@@ -9,7 +9,7 @@ import atexit
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.errors import StepFailed
+from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.expressions.expression import BATCH, Expression
 from millstream.graph.expressions.term import duckdb_type
 
@@ -34,7 +34,7 @@ _ROWS = "__ms_rows"
 """Stands in for columns when an expression uses none, so that the number of rows is kept."""
 _WIDE = Context(prec=400, rounding=ROUND_HALF_UP)
 _thread = threading.local()
-_open: weakref.WeakSet[_Engine] = weakref.WeakSet()
+_open: weakref.WeakSet[_DuckDb] = weakref.WeakSet()
 
 
 class Predicate:
@@ -109,7 +109,22 @@ class _Input:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-class _Engine:
+def evaluated(step: str, evaluate: Callable[[pa.RecordBatch], Any], rows: pa.RecordBatch) -> Any:
+    """Run an expression; its failure names the step."""
+    try:
+        return evaluate(rows)
+    except MillstreamError as problem:
+        raise at_step(problem, step) from problem
+
+
+def at_step(problem: MillstreamError, step: str) -> StepFailed:
+    """An evaluation error with the step it happened in."""
+    fields = problem.fields() | {"step": problem.step or step}
+    message = str(fields.pop("message"))
+    return StepFailed(message, **fields)
+
+
+class _DuckDb:
     """One DuckDB connection with the functions whose DuckDB form differs from Spark's."""
 
     def __init__(self) -> None:
@@ -150,10 +165,10 @@ class _Engine:
         self._connection.close()
 
 
-def _engine() -> _Engine:
-    engine: _Engine | None = getattr(_thread, "engine", None)
+def _engine() -> _DuckDb:
+    engine: _DuckDb | None = getattr(_thread, "engine", None)
     if engine is None:
-        engine = _thread.engine = _Engine()
+        engine = _thread.engine = _DuckDb()
         _open.add(engine)
     return engine
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from millstream.contract.sink import SinkWriter
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.endpoints import Sink, Source
-from millstream.graph.operations.join import JOINS
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import is_written_directly, sink_declaration
 from millstream.plan.deployment import DeploymentPlan
@@ -17,7 +16,7 @@ from millstream.registry import load
 from millstream.runtime.chain.stages import Stage, build_stages
 from millstream.runtime.functions.life import LivingFunctions
 from millstream.runtime.operators.contract import KeyedOperator
-from millstream.runtime.operators.kinds import keyed_operator, stores_of
+from millstream.runtime.operators.kinds import kind_of, stores_of
 from millstream.runtime.operators.layouts import layouts_of
 from millstream.state.transfer.evolve import SlotCode, Slots
 
@@ -41,8 +40,7 @@ class LevelProgram:
 
     def _float_keys(self, planned: PlannedEdge) -> tuple[str, ...]:
         edge = planned.edge
-        if not edge.keys or isinstance(self.node(edge.target).operation, JOINS):
-            # Joins compare keys by value and give the rows of both sides as they came, as Spark does.
+        if not edge.keys or kind_of(self.node(edge.target)).keeps_key_form:
             return ()
         return float_columns(edge.keys, self.node(edge.source_step).outputs[edge.output])
 
@@ -50,7 +48,7 @@ class LevelProgram:
         body = [node for node in vertex.nodes if not isinstance(node.operation, (Source, Sink))]
         if vertex.is_keyed:
             memory = self.deployment.memory
-            self.operators[vertex.id] = keyed_operator(
+            self.operators[vertex.id] = kind_of(body[0]).operator(
                 body[0], key_groups=self.deployment.plan.key_groups, page_bytes=memory.page_bytes
             )
             body = body[1:]
@@ -75,6 +73,10 @@ class LevelProgram:
     def is_last(self) -> bool:
         """Whether nothing but the driver comes behind this level."""
         return self.level == self.deployment.plan.depth
+
+    def vertex(self, vertex_id: str) -> Vertex:
+        """A vertex of this level by its id."""
+        return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
 
     def node(self, step: str) -> StreamNode:
         """The node of a step, of any level."""

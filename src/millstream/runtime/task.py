@@ -6,55 +6,33 @@ by their writers; everything the driver must know stands in the task's report.
 
 from __future__ import annotations
 
-import contextlib
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from millstream.contract.pages import PageStore
-from millstream.contract.sink import SinkTask, SinkWriter
 from millstream.contract.source import BadRecord
 from millstream.graph.job_graph import Vertex
-from millstream.graph.operations.endpoints import Sink, Source
-from millstream.graph.step import DEAD, LATE, MAIN
-from millstream.graph.stream_graph import StreamNode
+from millstream.graph.operations.endpoints import Source
+from millstream.graph.step import LATE, MAIN
 from millstream.model.connector import source_declaration
 from millstream.model.counts import StepCounts
-from millstream.model.ids import Epoch
 from millstream.plan.epoch import EpochPlan, times_for
-from millstream.plan.partitioned import PlannedEdge
 from millstream.records.batch import Batch
 from millstream.registry import load
-from millstream.runtime.chain.stages import Ledger, run_stages
-from millstream.runtime.closing import OpenedParts
-from millstream.runtime.exchange.cells import (
-    AFTER,
-    BEFORE,
-    DRIVER,
-    PLAN_PORT,
-    BroadcastSender,
-    CanonicalSender,
-    Cell,
-    InputGate,
-    Outbox,
-    RowSender,
-    Sender,
-    Target,
-    by_key,
-    round_robin,
-    same_subtask,
-)
-from millstream.runtime.exchange.combining import CombiningSender
+from millstream.runtime.chain.ledger import Ledger
+from millstream.runtime.exchange.cells import AFTER, BEFORE, DRIVER, PLAN_PORT, Cell, Outbox
+from millstream.runtime.exchange.gate import InputGate
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
-from millstream.runtime.operators.contract import EpochWork
-from millstream.runtime.operators.kinds import accumulators_of, combines, ranks, window_binner
-from millstream.runtime.operators.rank.order import Ranking, RankingSender
+from millstream.runtime.operators.contract import Emit, EpochWork
 from millstream.runtime.program import LevelProgram
+from millstream.runtime.row_flow import RowFlow
+from millstream.runtime.sink_writers import SinkWriters
 from millstream.runtime.subtask_state import export_state, restore_state
 from millstream.runtime.vertex_clock import VertexClock
+from millstream.runtime.wiring import TaskSenders, late_port
 from millstream.state.kept_pages import KeptPages
 
 
@@ -93,114 +71,16 @@ class LevelTask:
         self._report = TaskReport(level=program.level, task=task, tasks=tasks)
         self._ledger = _TaskLedger(self._report, plan.now)
         self._clock = VertexClock(self._report.busy)
-        self._writers: dict[str, SinkWriter] = {}
-        self._staging: dict[str, str] = {}
-        """The vertex of each sink that has rows."""
-        self._attempt = uuid.uuid4().hex[:12]
-        self._senders: dict[int, Sender] = {}
-        self._routes: dict[tuple[str, str], list[Callable[[Batch, int], None]]] = {}
-        self._connect()
+        self._writers = SinkWriters(program, plan, run, self._report, self._ledger)
+        self._senders = TaskSenders(program, plan, self._ledger, self._outbox)
+        self._flow = RowFlow(program, self._senders, self._writers, self._ledger, self._clock)
         program.functions.begin(self._report.metrics, subtask=task, attempt=attempt)
-
-    # Wiring: who gets the rows of which output.
-
-    def _connect(self) -> None:
-        for planned in self._program.edges:
-            if planned.from_level != self._program.level:
-                continue
-            route = self._routes.setdefault((planned.edge.source_step, planned.edge.output), [])
-            if planned.is_local:
-                route.append(self._local_route(planned.edge.target))
-            else:
-                sender = self._sender(planned)
-                if floats := self._program.float_keys.get(planned.port):
-                    sender = CanonicalSender(sender, floats)
-                self._senders[planned.port] = sender
-                route.append(sender.send)
-
-    def _local_route(self, vertex_id: str) -> Callable[[Batch, int], None]:
-        vertex = next(vertex for vertex in self._program.vertices if vertex.id == vertex_id)
-        return lambda batch, phase: self._push(vertex, batch, phase)
-
-    def _sender(self, planned: PlannedEdge) -> Sender:
-        plan = self._program.deployment.plan
-        target = Target(planned.port, planned.to_level, plan.parallelism, plan.key_groups)
-        payload = self._program.deployment.memory.payload_bytes
-        node = self._program.node(planned.edge.target)
-        if planned.edge.partition == "hash" and combines(node):
-            return self._combining(planned, target, node, payload)
-        if planned.edge.partition == "broadcast":
-            return BroadcastSender(target, self._outbox, payload)
-        choosers = {
-            "hash": lambda: by_key(planned.edge.keys, target),
-            "single": lambda: by_key((), target),
-            "rebalance": lambda: round_robin(target, self._report.task),
-            "forward": lambda: same_subtask(target, self._report.task),
-        }
-        rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), payload)
-        if planned.edge.partition == "hash" and ranks(node):
-            return RankingSender(rows, Ranking(node), self._ledger.count(node.id), payload)
-        return rows
-
-    def _combining(self, planned: PlannedEdge, target: Target, node: StreamNode, payload: int) -> Sender:
-        counts = self._ledger.count(node.id)
-        late_target = target._replace(port=late_port(planned.port))
-        is_read = any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges)
-        late = RowSender(late_target, self._outbox, by_key(node.keys, target), payload) if is_read else None
-        if late is not None:
-            self._senders[late_target.port] = late
-        binner = window_binner(node, times_for(self._plan, node.event_time), counts, late)
-        return CombiningSender(target, self._outbox, node.keys, accumulators_of(node), counts, binner)
-
-    # Rows on their way.
-
-    def _push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
-        """Run a vertex's chain over rows of its head."""
-        self._clock.enter(vertex.id)
-        for made in run_stages(self._program.stages[vertex.id], batch, self._ledger):
-            last = vertex.nodes[-1]
-            if isinstance(last.operation, Sink):
-                self._staging[last.id] = vertex.id
-                self._stage(last, made)
-            else:
-                self._route(last.id, MAIN, made, phase)
-        for step, letters in self._ledger.dead_letters():
-            self._route(step, DEAD, Batch(letters), phase)
-        self._clock.leave()
-
-    def _route(self, step: str, output: str, batch: Batch, phase: int) -> None:
-        for route in self._routes.get((step, output), ()):
-            route(batch, phase)
-
-    def _stage(self, node: StreamNode, batch: Batch) -> None:
-        """Hand rows to a sink's writer, opened with its first row."""
-        if node.id not in self._writers:
-            assert isinstance(node.operation, Sink)
-            assert node.input_schema is not None
-            connector = node.operation.connector
-            task = SinkTask(
-                job=self._program.deployment.name,
-                lineage=self._run.lineage,
-                token=self._run.token,
-                step=node.uid,
-                epoch=Epoch(self._plan.epoch),
-                task=f"{self._report.level}-{self._report.task}",
-                attempt=self._attempt,
-            )
-            self._writers[node.id] = self._program.sink_writer(node)(connector.options, node.input_schema, task)
-        counts = self._ledger.count(node.id)
-        counts.rows_in += batch.num_rows
-        counts.passed += batch.num_rows
-        counts.rows_out += batch.num_rows
-        self._writers[node.id].write(batch.rows)
-
-    # The two kinds of task.
 
     def read(self, splits: Iterable[tuple[str, str, Any]]) -> Iterator[Cell]:
         """Level 0: read splits and push their rows through the chains."""
-        with self._aborting():
+        with self._writers.aborting():
             for source, partition, body in splits:
-                vertex = next(vertex for vertex in self._program.vertices if vertex.id == source)
+                vertex = self._program.vertex(source)
                 self._ledger.partition = f"{source}/{partition}"
                 yield from self._read_split(vertex, body)
             yield from self._finish()
@@ -219,7 +99,7 @@ class LevelTask:
                 continue
             for name in ("rows_in", "passed", "rows_out"):
                 setattr(counts, name, getattr(counts, name) + item.num_rows)
-            self._push(vertex, Batch(item), AFTER)
+            self._flow.push(vertex, Batch(item), AFTER)
             self._clock.leave()
             yield from self._outbox.drain()
             self._clock.enter(vertex.id)
@@ -235,28 +115,16 @@ class LevelTask:
                 self._outbox.forward(cell)
         yield from self._outbox.drain()
         gate = InputGate(mine)
-        with self._aborting():
+        with self._writers.aborting():
             restore_state(self._program, self._plan, self._run, self._report.task, store)
             for vertex in self._program.vertices:
                 self._clock.enter(vertex.id)
                 self._run_vertex(vertex, gate, store)
                 self._clock.leave()
                 yield from self._outbox.drain()
-            exported = export_state(self._program, self._plan, self._report.task, self._attempt, store)
+            exported = export_state(self._program, self._plan, self._report.task, self._writers.attempt, store)
             self._report.savepoint = exported
             yield from self._finish()
-
-    @contextlib.contextmanager
-    def _aborting(self) -> Iterator[None]:
-        """A task that does not reach its end leaves nothing staged."""
-        try:
-            yield
-        except BaseException as problem:
-            staged = OpenedParts()
-            for step, writer in self._writers.items():
-                staged.add(f"the writer of {step!r}", writer.abort)
-            staged.close(problem)
-            raise
 
     def _run_vertex(self, vertex: Vertex, gate: InputGate, store: PageStore) -> None:
         ports = [e.port for e in self._program.edges if e.edge.target == vertex.id and not e.is_local]
@@ -266,18 +134,35 @@ class LevelTask:
         for phase in (BEFORE, AFTER):
             for port in ports:
                 for batch in gate.batches(port, phase):
-                    self._push(vertex, batch, phase)
+                    self._flow.push(vertex, batch, phase)
 
     def _run_keyed(self, vertex: Vertex, ports: list[int], gate: InputGate, store: PageStore) -> None:
+        emit = self._emit_of(vertex)
+        work = self._work(vertex, ports, gate, store, emit)
+        for phase in (BEFORE, AFTER):
+            for port in ports:
+                for batch in gate.batches(late_port(port), phase):
+                    emit(LATE, batch, phase)
+        due = self._program.operators[vertex.id].run(work)
+        self._report.event_due[vertex.id] = due.event
+        self._report.processing_due = min(self._report.processing_due, due.processing)
+        self._flow.route_letters()
+
+    def _emit_of(self, vertex: Vertex) -> Emit:
+        """Rows of the main output go on through the vertex's chain, those of others to whom they are for."""
+
         def emit(output: str, batch: Batch, phase: int) -> None:
             if output == MAIN:
-                self._push(vertex, batch, phase)
+                self._flow.push(vertex, batch, phase)
             else:
-                self._route(vertex.id, output, batch, phase)
+                self._flow.route(vertex.id, output, batch, phase)
 
+        return emit
+
+    def _work(self, vertex: Vertex, ports: list[int], gate: InputGate, store: PageStore, emit: Emit) -> EpochWork:
         # The edges of a vertex are planned in the order of its inputs.
         first, second = (ports[:1], ports[1:]) if vertex.head.operation.takes == "pair" else (ports, [])
-        work = EpochWork(
+        return EpochWork(
             times=times_for(self._plan, vertex.head.event_time),
             before=_tables(gate, first, BEFORE),
             after=_tables(gate, first, AFTER),
@@ -289,28 +174,12 @@ class LevelTask:
             subtask=self._report.task,
             state_bytes=self._program.deployment.memory.state_bytes,
         )
-        for phase in (BEFORE, AFTER):
-            for port in ports:
-                for batch in gate.batches(late_port(port), phase):
-                    emit(LATE, batch, phase)
-        due = self._program.operators[vertex.id].run(work)
-        self._report.event_due[vertex.id] = due.event
-        self._report.processing_due = min(self._report.processing_due, due.processing)
-        for step, letters in self._ledger.dead_letters():
-            self._route(step, DEAD, Batch(letters), AFTER)
 
     def _finish(self) -> Iterator[Cell]:
         """Close senders and writers; the last cells are the plan for the next level and the report."""
-        for step, letters in self._ledger.dead_letters():
-            self._route(step, DEAD, Batch(letters), AFTER)
-        for sender in self._senders.values():
-            sender.close()
-        for step, writer in self._writers.items():
-            self._clock.enter(self._staging[step])
-            message = writer.finish()
-            self._clock.leave()
-            if message is not None:
-                self._report.sinks[step] = message
+        self._flow.route_letters()
+        self._senders.close()
+        self._writers.finish(self._clock)
         if self._report.level == 0 and self._report.task == 0:
             self._report.plan = self._plan
         self._outbox.add(
@@ -325,11 +194,6 @@ class LevelTask:
 
 def _tables(gate: InputGate, ports: list[int], phase: int) -> list[pa.Table]:
     return [table for port in ports for table in gate.tables(port, phase)]
-
-
-def late_port(port: int) -> int:
-    """The port on which senders deliver rows that came too late for a window."""
-    return -2 - port
 
 
 def run_source_task(program: LevelProgram, given: TaskInput, *, attempt: int = 0) -> Iterator[Cell]:

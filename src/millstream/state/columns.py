@@ -153,10 +153,12 @@ class ColumnPages:
         page_of_key = places.pages[firsts]
         largest = np.zeros(len(sizes))
         np.maximum.at(largest, page_of_key, np.bincount(key, weights))
+        # Beside the largest key there must be two: one alone would not become smaller either.
         has_many_keys = np.bincount(page_of_key, minlength=len(sizes)) > 2
         grown: dict[int, int] = {}
         rest = sizes - largest
         for place in np.flatnonzero(has_many_keys & (sizes > self._limit) & (rest > self._limit / 2)).tolist():
+            # By the least power of two that brings the rest below the limit: pages are chosen by bits of the hash.
             group, times = places.page(place).group, int(rest[place]) // (2 * self._limit)
             grown[group] = max(grown.get(group, 0), 2 << times.bit_length())
         return grown

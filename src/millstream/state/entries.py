@@ -109,20 +109,20 @@ class Entries:
     def existing(self, key: Key, page: PageId) -> Entry | None:
         """The entry of a key, if there is one."""
         encoded = self._encoder.encode(key)
-        found = self._live[page].get(encoded) if page in self._live else None
-        if found is None and encoded in self._load(page).entries:
-            found = self._entry(encoded, page, key)
-        return found
+        entry = self._live[page].get(encoded) if page in self._live else None
+        if entry is None and encoded in self._load(page).entries:
+            entry = self._entry(encoded, page, key)
+        return entry
 
     def _entry(self, encoded: bytes, page: PageId, key: Key | None = None) -> Entry:
         live = self._live.setdefault(page, {})
-        found = live.get(encoded)
-        if found is None:
+        entry = live.get(encoded)
+        if entry is None:
             known = self._key_decoder.decode(encoded) if key is None else key
             raw = self._load(page).entries.get(encoded)
-            found = live[encoded] = self._decoded(known, page, raw)
+            entry = live[encoded] = self._decoded(known, page, raw)
             self._held += _LIVE if raw is None else _LIVE + 2 * length(raw)
-        return found
+        return entry
 
     def _decoded(self, key: Key, page: PageId, raw: msgspec.Raw | None) -> Entry:
         if raw is None:
@@ -133,13 +133,13 @@ class Entries:
         return entry
 
     def _load(self, page: PageId) -> EntryPage:
-        found = self._loaded.get(page)
-        if found is None:
+        loaded = self._loaded.get(page)
+        if loaded is None:
             content = self._pages.read(page)
-            found = EntryPage({}, {}) if content is None else self._page_decoder.decode(content)
-            self._loaded[page] = found
-            self._held += decoded_size(found)
-        return found
+            loaded = EntryPage({}, {}) if content is None else self._page_decoder.decode(content)
+            self._loaded[page] = loaded
+            self._held += decoded_size(loaded)
+        return loaded
 
     def settle(self) -> None:
         """Write and let go what is held if that is beyond the budget; entries given out before are used no more."""
@@ -183,11 +183,11 @@ class Entries:
 
     def everything(self) -> list[Entry]:
         """Every entry there is; all pages are read."""
-        found = []
+        entries = []
         for page in sorted({page for page, _ in self._pages} | set(self._live)):
             keys = dict.fromkeys([*self._load(page).entries, *self._live.get(page, {})])
-            found += [self._entry(encoded, page) for encoded in keys]
-        return found
+            entries += [self._entry(encoded, page) for encoded in keys]
+        return entries
 
     def _due(self, entry: Entry) -> Due:
         due = entry.due

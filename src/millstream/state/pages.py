@@ -107,15 +107,15 @@ class StepPages:
 
     def division(self, group: int) -> int:
         """Into how many pages a key group is divided."""
-        found = self._groups.get(group)
-        return 1 if found is None else found.pages
+        divided = self._groups.get(group)
+        return 1 if divided is None else divided.pages
 
     def divisions(self, groups: int) -> npt.NDArray[np.int64]:
         """Into how many pages each of so many key groups is divided."""
-        found: npt.NDArray[np.int64] = np.ones(groups, np.int64)
+        counts: npt.NDArray[np.int64] = np.ones(groups, np.int64)
         for number, group in self._groups.items():
-            found[number] = group.pages
-        return found
+            counts[number] = group.pages
+        return counts
 
     def __iter__(self) -> Iterator[tuple[PageId, Due]]:
         """All pages that hold something."""
@@ -124,8 +124,8 @@ class StepPages:
                 yield PageId(group, page), due
 
     def __contains__(self, page: PageId) -> bool:
-        found = self._groups.get(page.group)
-        return found is not None and page.page in found.due
+        group = self._groups.get(page.group)
+        return group is not None and page.page in group.due
 
     def read(self, page: PageId) -> bytes | None:
         """A page's content; the store is asked only for pages the directory knows, and has them."""

@@ -28,12 +28,14 @@ INDEX = pa.schema(
 )
 """What is kept about each row, in the order of the rows."""
 GROUP_SHIFT = np.uint64(48)
+"""Above it a code has the key group, which has 15 bits at most; below it bits of the hash."""
 
 
 def codes_of(columns: list[pa.Array], key_groups: int, *, rows: int | None = None) -> Codes:
     """Equal keys have equal codes, which sort by key group; the keys of equal codes may differ, if hardly ever."""
     hashes = stable_hash(columns, rows=rows)
     groups = key_group(hashes, key_groups).astype(np.uint64)
+    # Sixteen bits of the hash must go: the lowest, part of which the group says already.
     return groups << GROUP_SHIFT | hashes >> np.uint64(16)
 
 
@@ -170,6 +172,7 @@ def hits(segment: Segment, asking: Segment, start: int, end: int, limit: int) ->
     if not len(segment):
         return
     low = segment.codes.searchsorted(codes)
+    # A code beyond the last one is sought behind the end; clipped, it meets a smaller one and is no hit.
     is_hit = segment.codes.take(low, mode="clip") == codes
     if asking.usable is not None:
         is_hit &= asking.usable[start:end]
@@ -177,9 +180,10 @@ def hits(segment: Segment, asking: Segment, start: int, end: int, limit: int) ->
     if not len(places):
         return
     low = low[places]
+    # The other end of a run is sought for hits alone, which may be few.
     counts = segment.codes.searchsorted(codes[places], "right") - low
-    for numbers, found in expanded(low, counts, limit):
-        yield Found(segment, places[numbers] + start, found)
+    for numbers, met in expanded(low, counts, limit):
+        yield Found(segment, places[numbers] + start, met)
 
 
 def expanded(low: Places, counts: Places, limit: int) -> Iterator[tuple[Places, Places]]:
@@ -189,9 +193,11 @@ def expanded(low: Places, counts: Places, limit: int) -> Iterator[tuple[Places, 
     start = 0
     while start < len(places):
         done = int(ends[start - 1]) if start else 0
+        # One place may have more than the limit by itself; it is not cut.
         stop = max(start + 1, int(np.searchsorted(ends, done + limit, "right")))
         chosen = places[start:stop]
         many = counts[chosen]
+        # 0, 1, 2 … anew for each place: a running number less what the places before have taken.
         steps = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
         yield np.repeat(chosen, many), np.repeat(low[chosen], many) + steps
         start = stop

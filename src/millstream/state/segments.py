@@ -64,6 +64,7 @@ class Segments:
         if self._stored:
             groups = sorted(self._stored)
             edges = np.array(groups, np.uint64)
+            # Codes begin with the key group, so the asking rows of a group lie side by side.
             starts = np.searchsorted(asking.codes, edges << GROUP_SHIFT)
             ends = np.searchsorted(asking.codes, (edges + np.uint64(1)) << GROUP_SHIFT)
             for number in np.flatnonzero(ends > starts).tolist():
@@ -136,6 +137,7 @@ class Segments:
     def _append(self, group: int, part: Segment, clock: int, attention: Attention, kept: Kept | None) -> None:
         """Write a segment behind those of its group, made one with those before it that are no larger."""
         stored = self._stored.setdefault(group, [])
+        # Counted before others are merged into it, so that its page gets the name of none that it replaces.
         number = (stored[-1].page >> _SIZE_BITS) + 1 if stored else 0
         while count := _run(stored, len(part)):
             older = stored[-count:]

@@ -55,6 +55,12 @@ class Store:
     """Whether every subtask holds all of it."""
 
 
+def own_store(node: StreamNode, content: Stored) -> tuple[Store, ...]:
+    """The one store of a step that keeps everything under its own uid."""
+    assert node.input_schema is not None, f"keyed step {node.id!r} has no input"
+    return (Store(uid=node.uid, content=content, keys=node.input_schema.select(node.keys)),)
+
+
 def stored_types(slots: tuple[Slot, ...]) -> list[Any]:
     """The types of the slots of an entry, in order."""
     return [slot.stored_type for slot in slots]

@@ -13,7 +13,7 @@ from millstream.api.jobfile.load import load_job
 from millstream.errors import InvalidStep
 from millstream.plan.explain import explain
 from millstream.plan.serialize import from_json, to_json
-from millstream.runtime.operators.window.triggered.operator import triggered_slots
+from millstream.runtime.operators.kinds import stores_of
 
 SCHEMA = "user string, amount long, at long, note string"
 FIRE = ms.TriggerResult.FIRE
@@ -187,18 +187,18 @@ def test_states_keep_their_order_when_code_is_sent_to_workers():
     written, kept, slots = json.loads(found.stdout)
     assert written == ["area", "zone"], "the class itself has lost the order, or this shows nothing"
     assert kept == [["zone", "area"], ["zone", "area"], ["last", "first"]]
-    assert slots == [str(slot.content) for slot in triggered_slots(node)]
+    assert slots == [str(slot.content) for slot in stores_of(node)[0].content]
 
 
 ON_A_WORKER = """
 import json, sys
 import cloudpickle
-from millstream.runtime.operators.window.triggered.operator import triggered_slots
+from millstream.runtime.operators.kinds import stores_of
 node = cloudpickle.loads(sys.stdin.buffer.read())
 operation = node.operation
 kept = [operation.trigger.states, operation.window_states, operation.key_states]
 written = [state.name for state in operation.process.target.window_descriptors()]
-slots = [str(slot.content) for slot in triggered_slots(node)]
+slots = [str(slot.content) for slot in stores_of(node)[0].content]
 print(json.dumps([written, [[state.name for state in some] for some in kept], slots]))
 """
 

@@ -6,18 +6,9 @@ import pytest
 
 from millstream.records.batch import Batch, event_times, from_table
 from millstream.records.key_groups import key_group, owner, stable_hash
-from millstream.runtime.exchange.cells import (
-    AFTER,
-    BEFORE,
-    InputGate,
-    Outbox,
-    RowSender,
-    Target,
-    by_key,
-    round_robin,
-    same_subtask,
-    split_by,
-)
+from millstream.runtime.exchange.cells import AFTER, BEFORE, Outbox
+from millstream.runtime.exchange.gate import InputGate
+from millstream.runtime.exchange.senders import RowSender, Target, by_key, round_robin, same_subtask, split_by
 
 
 def batch(values, times=None):

@@ -296,7 +296,8 @@ def test_cleared_state_leaves_nothing():
 
 
 def test_rows_of_a_key_keep_their_order_over_chunks(monkeypatch):
-    monkeypatch.setattr("millstream.runtime.operators.contract.CHUNK", 7)
+    monkeypatch.setattr("millstream.runtime.operators.grouping.CHUNK", 7)
+    monkeypatch.setattr("millstream.runtime.operators.output.CHUNK", 7)
 
     class Numbers(ms.ProcessFunction):
         n = ms.ValueState(int)

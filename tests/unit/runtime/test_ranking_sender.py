@@ -9,8 +9,11 @@ from epochs import Epochs
 import millstream as ms
 from millstream.model.counts import StepCounts
 from millstream.records.batch import TIME, Batch
-from millstream.runtime.exchange.cells import AFTER, InputGate, Outbox, RowSender, Target
-from millstream.runtime.operators.rank.order import NEWEST, Ranking, RankingSender
+from millstream.runtime.exchange.cells import AFTER, Outbox
+from millstream.runtime.exchange.gate import InputGate
+from millstream.runtime.exchange.ranking import RankingSender
+from millstream.runtime.exchange.senders import RowSender, Target
+from millstream.runtime.operators.rank.order import NEWEST, KeyRanking
 
 
 def node_of(**options):
@@ -29,7 +32,7 @@ def batch(*rows):
 def sent(*batches, limit=1 << 20, **options):
     outbox, counts = Outbox(0), StepCounts()
     rows = RowSender(Target(0, 1, 1, 8), outbox, lambda _: 0, 1 << 20)
-    sender = RankingSender(rows, Ranking(node_of(**options)), counts, limit)
+    sender = RankingSender(rows, KeyRanking(node_of(**options)), counts, limit)
     for each in batches:
         sender.send(each, AFTER)
     sender.close()

@@ -14,7 +14,7 @@ from epochs import Epochs
 
 import millstream as ms
 from millstream.graph.stored_type import canonical, schema_text, stored_schema
-from millstream.runtime.operators.kinds import stored_by
+from millstream.runtime.operators.kinds import stores_of
 from millstream.runtime.operators.layouts import layouts_of
 from millstream.state.layout import SlotLayout, StateLayout
 from millstream.state.slots import Slot
@@ -288,7 +288,7 @@ def test_operators_store_what_their_layout_says():
     assert set(pages) == set(nodes)
     assert "renamed" in pages
     for uid, contents in pages.items():
-        stored = stored_by(nodes[uid])
+        stored = next(store.content for store in stores_of(nodes[uid]) if store.uid == uid)
         keys = sum(_entries(content, stored) for content in contents)
         assert keys == 2, uid
 

@@ -15,7 +15,7 @@ _thread = threading.local()
 _loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
-class Answer(NamedTuple):
+class AsyncAnswer(NamedTuple):
     """What a coroutine gave for the row at a place: a row, or what went wrong."""
 
     place: int
@@ -23,10 +23,10 @@ class Answer(NamedTuple):
     problem: Exception | None
 
 
-def answers(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[Answer]:
+def answers(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
     """Call the function for each row; answers in the order of the rows, or as they came."""
-    found: list[Answer] = event_loop().run_until_complete(_all(operation, rows))
-    return sorted(found, key=lambda answer: answer.place) if operation.ordered else found
+    given: list[AsyncAnswer] = event_loop().run_until_complete(_all(operation, rows))
+    return sorted(given, key=lambda answer: answer.place) if operation.ordered else given
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -38,22 +38,22 @@ def event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[Answer]:
+async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
     """As many workers as may run at a time take row after row."""
     waiting = iter(enumerate(rows))
-    found: list[Answer] = []
+    given: list[AsyncAnswer] = []
 
     async def work() -> None:
         for place, row in waiting:
-            found.append(await _one(operation, place, row))
+            given.append(await _one(operation, place, row))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(operation.concurrency, len(rows))):
             group.create_task(work())
-    return found
+    return given
 
 
-async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> Answer:
+async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> AsyncAnswer:
     """One row: tried again after a failure or a timeout, each time after a longer pause."""
     function: Callable[[dict[str, Any]], Awaitable[Any]] = operation.function.target
     problem: Exception | None = None
@@ -62,12 +62,12 @@ async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> Answer:
             await asyncio.sleep(operation.backoff * 2 ** (attempt - 1) / 1000)
         try:
             async with asyncio.timeout(None if operation.timeout is None else operation.timeout / 1000):
-                return Answer(place, await function(dict(row)), None)
+                return AsyncAnswer(place, await function(dict(row)), None)
         except TimeoutError as late:
             problem = late if str(late) else TimeoutError(f"no answer within {operation.timeout} ms")
         except Exception as failed:
             problem = failed
-    return Answer(place, None, problem)
+    return AsyncAnswer(place, None, problem)
 
 
 @atexit.register

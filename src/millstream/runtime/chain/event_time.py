@@ -6,7 +6,7 @@ that carries such an instant as a mark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,9 @@ from millstream.model.time import FIRST_EVENT, LAST_EVENT, event_time_problem
 from millstream.records.batch import Batch, event_times
 from millstream.records.codecs import shown_rows
 from millstream.runtime.bad_records import generator_failure
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.expressions import Predicate
 from millstream.state.segment import Flags
-
-if TYPE_CHECKING:
-    from millstream.runtime.chain.stages import Ledger
 
 
 class Timing:
@@ -51,8 +49,8 @@ class Timing:
     def _without(self, batch: Batch, bad: Flags, column: str, times: pa.Int64Array, ledger: Ledger) -> Batch:
         """The rows that are not bad; the others go where the policy says."""
         records, places = ledger.bad_records(self._step, self._operation.on_error), np.flatnonzero(bad)
-        found = times.take(pa.array(places)).to_pylist()
-        for row, time in zip(shown_rows(batch.rows.take(pa.array(places))), found, strict=True):
+        bad_times = times.take(pa.array(places)).to_pylist()
+        for row, time in zip(shown_rows(batch.rows.take(pa.array(places))), bad_times, strict=True):
             problem = "null is no event time" if time is None else event_time_problem(time)
             records.refuse(row, f"column {column!r}: {problem}")
         return batch.filter(pa.array(~bad))
@@ -60,7 +58,7 @@ class Timing:
     def _marked(self, batch: Batch, ledger: Ledger) -> tuple[Batch, int | None]:
         """The rows, without those that carry a bad mark, and the newest mark."""
         if batch.num_rows and self._operation.function is not None:
-            return batch, _asked(self._step, self._operation.function.target, batch)
+            return batch, _generated_mark(self._step, self._operation.function.target, batch)
         if not batch.num_rows or self._predicate is None:
             return batch, None
         says = self._predicate.mask(batch.rows).to_numpy(zero_copy_only=False)
@@ -71,8 +69,8 @@ class Timing:
             if (bad := says & _others(marks)).any():
                 batch, says = self._without(batch, bad, self._carried, marks, ledger), says[~bad]
                 marks = marks.filter(pa.array(~bad))
-        found = marks.filter(pa.array(says))
-        return batch, int(np.asarray(found).max()) if len(found) else None
+        said = marks.filter(pa.array(says))
+        return batch, int(np.asarray(said).max()) if len(said) else None
 
 
 def _are_events(times: pa.Int64Array) -> bool:
@@ -92,15 +90,15 @@ def _others(times: pa.Int64Array) -> Flags:
     return beyond
 
 
-def _asked(step: str, generator: Any, batch: Batch) -> int | None:
+def _generated_mark(step: str, generator: Any, batch: Batch) -> int | None:
     """What a generator of the user's says of a batch."""
-    found = f"a batch of {batch.num_rows} rows"
+    about = f"a batch of {batch.num_rows} rows"
     try:
         mark = generator.on_batch(batch.rows, np.asarray(batch.times))
     except Exception as problem:
-        raise generator_failure(step, "on_batch", problem, found) from problem
+        raise generator_failure(step, "on_batch", problem, about) from problem
     if mark is None:
         return None
     if isinstance(mark, int | np.integer) and not isinstance(mark, bool):
         return int(mark)
-    raise generator_failure(step, "on_batch", f"on_batch returned {mark!r}, not a whole number", found)
+    raise generator_failure(step, "on_batch", f"on_batch returned {mark!r}, not a whole number", about)

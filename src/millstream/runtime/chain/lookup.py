@@ -41,14 +41,14 @@ class LookupJoin:
     def join(self, batch: Batch, now: int) -> tuple[Batch, int]:
         """The joined rows, and how many rows of the batch the table has nothing for."""
         table = self._table(now)
-        asking, found = self._pairs(batch, table)
+        asking, partners = self._pairs(batch, table)
         met = np.zeros(batch.num_rows, np.bool_)
         met[asking] = True
         missing = np.flatnonzero(~met)
         if self._operation.how == "left" and len(missing):
-            asking, found = np.concatenate([asking, missing]), np.concatenate([found, np.full(len(missing), -1)])
+            asking, partners = np.concatenate([asking, missing]), np.concatenate([partners, np.full(len(missing), -1)])
         order = np.argsort(asking, kind="stable")
-        places = pa.array(found[order], mask=found[order] < 0)
+        places = pa.array(partners[order], mask=partners[order] < 0)
         rows = [column.take(pa.array(asking[order])) for column in batch.rows.columns]
         rows += [column.take(places) for column in table.sorted().columns]
         times = None if batch.times is None else batch.times.take(pa.array(asking[order]))
@@ -98,8 +98,8 @@ class LookupJoin:
         table = self._operation.table
         schema = pa.schema([pa.field(field.name, field.type) for field in self._operation.schema])
         try:
-            found = decoded(table.content) if path is None else read_table(path, table.format, schema)
-            batches = found.select(schema.names).cast(schema).combine_chunks().to_batches()
+            content = decoded(table.content) if path is None else read_table(path, table.format, schema)
+            batches = content.select(schema.names).cast(schema).combine_chunks().to_batches()
         except (OSError, pa.ArrowException, KeyError) as problem:
             raise self._unreadable(path, str(problem)) from problem
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)

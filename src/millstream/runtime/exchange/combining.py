@@ -10,7 +10,8 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, Batch
 from millstream.records.codecs import batch_to_ipc
-from millstream.runtime.exchange.cells import AFTER, BEFORE, Outbox, Target, by_key, split_by
+from millstream.runtime.exchange.cells import AFTER, BEFORE, Outbox
+from millstream.runtime.exchange.senders import Target, by_key, split_by
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 
 BIN = HIDDEN + "bin"

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.errors import StepFailed
 from millstream.graph.function import FunctionRef
 from millstream.runtime.bad_records import failure
-from millstream.runtime.chain.stages import as_mapping, is_row
+from millstream.runtime.chain.made_rows import as_mapping, is_row
 
 _SHOWN = 200
 

@@ -29,10 +29,10 @@ class CallUnderWay:
 
     def of(self, step: str) -> StepMetrics:
         """Where the task counts for a step."""
-        found = self._metrics.get(step)
-        if found is None:
-            found = self._metrics[step] = StepMetrics()
-        return found
+        metrics = self._metrics.get(step)
+        if metrics is None:
+            metrics = self._metrics[step] = StepMetrics()
+        return metrics
 
 
 class OpenContext:

@@ -79,9 +79,9 @@ class _Living:
             self._call("open", self._context)
         except Exception as problem:
             msg = f"open failed: {type(problem).__name__}: {problem}{user_line(problem)}"
-            found = self._function.name.split("@", maxsplit=1)[0]
+            name = self._function.name.split("@", maxsplit=1)[0]
             hint = "mend open(self, ctx)"
-            raise StepFailed(msg, code="STEP-261", step=self._context.step, found=found, hint=hint) from problem
+            raise StepFailed(msg, code="STEP-261", step=self._context.step, found=name, hint=hint) from problem
 
     def close(self) -> None:
         try:

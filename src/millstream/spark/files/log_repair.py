@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 
 from millstream.checkpoint.stores.local import make_directory, sync_directory, write_synced
-from millstream.spark.files.logs import LogProblem, Repair, compare_logs, read_logs, refusal
+from millstream.spark.files.log_files import read_logs
+from millstream.spark.files.logs import LogProblem, Repair, compare_logs, refusal
 from millstream.spark.files.operator_files import relocate
 
 _ROUNDS = 10

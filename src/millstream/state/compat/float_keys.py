@@ -37,7 +37,7 @@ def rekey_entries(
         forms: dict[bytes, list[bytes]] = {}
         for key in page.entries:
             forms.setdefault(canonical_key(key), []).append(key)
-        if any(found != [form] for form, found in forms.items()):
+        if any(stored != [form] for form, stored in forms.items()):
             moved = _rekeyed(pages.step, page, forms, entry, merge)
             pages.write(place, _ENCODER.encode(moved), moved.first_due())
 
@@ -144,7 +144,7 @@ def _forms_of(rows: pa.RecordBatch, keys: tuple[str, ...]) -> list[tuple[Any, ..
             [str(value) if value is not None and not isinstance(value, float) else value for value in key]
         )
         forms.setdefault(canonical_key(stored), {})[stored] = key
-    return list(next(found for found in forms.values() if len(found) > 1).values())
+    return list(next(keys_of_form for keys_of_form in forms.values() if len(keys_of_form) > 1).values())
 
 
 def _shown(value: Any) -> str:

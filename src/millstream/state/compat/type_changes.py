@@ -71,10 +71,10 @@ def _union(old: TypeSchema, new: TypeSchema, path: str) -> Iterator[Change]:
     """Each arm of the old type must be readable as some arm of the new one; the best match says what changed."""
     arms = new.get("anyOf", [new])
     for arm in old.get("anyOf", [old]):
-        found = [list(_changes(arm, other, path)) for other in arms]
-        readable = [changes for changes in found if all(change.verdict == "compatible" for change in changes)]
+        by_arm = [list(_changes(arm, other, path)) for other in arms]
+        readable = [changes for changes in by_arm if all(change.verdict == "compatible" for change in changes)]
         if not readable:
-            nested = [c for c in found if c and all(change.field != path for change in c)]
+            nested = [c for c in by_arm if c and all(change.field != path for change in c)]
             yield from nested[0] if nested else [_change(path, old, new, "incompatible")]
             return
         yield from min(readable, key=len)

@@ -17,7 +17,7 @@ from millstream.model.counts import StepCounts
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.batch import TIME
-from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.layouts import layouts_of
 from millstream.runtime.operators.pattern.operator import PatternOperator

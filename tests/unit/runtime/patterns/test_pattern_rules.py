@@ -15,7 +15,7 @@ from millstream.model.schema import schema_of
 from millstream.model.time import MIN_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.batch import TIME
-from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.pattern.rules import RulesOperator
 from millstream.testing import ADVANCE_CLOCK, run_job

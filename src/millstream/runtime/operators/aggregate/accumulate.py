@@ -18,12 +18,12 @@ from millstream.model.schema import HIDDEN, Field
 from millstream.records.batch import TIME
 from millstream.runtime.operators.aggregate.distinct import Mask, Numbers, distinct_values, group_numbers, merged_values
 from millstream.runtime.operators.aggregate.inputs import AggregateInputs
-from millstream.runtime.operators.window.pairwise import LONGEST, Part, largest, may_have_nan
+from millstream.runtime.operators.window.pairwise import LONGEST, MergedColumn, largest, may_have_nan
 
 INPUT, _PART, _ROW, _NAN = HIDDEN + "in", HIDDEN + "part", HIDDEN + "row", "_is_nan"
 
 
-class _Part(NamedTuple):
+class _PartialColumn(NamedTuple):
     """One column of partial results."""
 
     name: str
@@ -69,10 +69,12 @@ class Accumulators:
         self._parts_of = [[part.name for part in some] for some in parts]
         self._parts = [part for some in parts for part in some]
         if keeps_time:
-            self._parts.append(_Part(TIME, TIME, None, "max", "max", pa.int64()))
+            self._parts.append(_PartialColumn(TIME, TIME, None, "max", "max", pa.int64()))
         self._distinct = [part for part in self._parts if part.combine == DISTINCT]
 
-    def _parts_for(self, place: int, kind: str, of: Expression | None, where: Expression | None) -> list[_Part]:
+    def _parts_for(
+        self, place: int, kind: str, of: Expression | None, where: Expression | None
+    ) -> list[_PartialColumn]:
         is_distinct, is_summed = kind == "count_distinct", kind in {"sum", "avg"}
         column, taken = "", None if of is None else input_type(kind, of.type)
         if taken is not None:
@@ -82,14 +84,14 @@ class Accumulators:
             column, taken = self._inputs.add(None, where, pa.bool_()), pa.bool_()
         counted = self._inputs.add(where, None, pa.bool_()) if is_distinct and where is not None else None
         return [
-            _Part(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
+            _PartialColumn(f"{_PART}{place}_{number}", column, counted, combine, merge, _part_type(combine, taken))
             for number, (combine, merge) in enumerate(AGGREGATES[kind].parts)
         ]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MergedColumn]:
         """The columns of partial results, and how each is merged."""
-        return [Part(part.name, part.merge, part.type) for part in self._parts]
+        return [MergedColumn(part.name, part.merge, part.type) for part in self._parts]
 
     @property
     def depends_on_order(self) -> bool:
@@ -153,6 +155,7 @@ class Accumulators:
                 name + _NAN, pc.fill_null(pc.is_nan(table.column(name)), pa.scalar(value=False))
             )
         wanted = [*wanted, *((name + _NAN, "any") for name in nans)]
+        # On one thread groups come in the same order each time, and Arrow does `first` and `last` on no more than one.
         if not self._distinct:
             return _with_nans(table.group_by(by, use_threads=False).aggregate(wanted), nans), np.empty(0, np.int64)
         table = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
@@ -160,6 +163,7 @@ class Accumulators:
         return _with_nans(made, nans), group_numbers(made.column(f"{_ROW}_list").combine_chunks())
 
     def _typed(self, made: pa.Table, by: list[str], columns: list[pa.ChunkedArray]) -> pa.Table:
+        # Integers that were summed as decimals become integers again here, and a sum that is too large for them is refused.
         try:
             parts = [column.cast(part.type) for column, part in zip(columns, self._parts, strict=True)]
         except pa.ArrowInvalid as problem:
@@ -182,9 +186,11 @@ def _with_nans(made: pa.Table, names: list[str]) -> pa.Table:
     """NaN is the largest number, as in Spark; Arrow passes it over."""
     for name in names:
         place = made.schema.get_field_index(f"{name}_max")
-        found = made.column(place)
-        found = pc.if_else(made.column(f"{name}{_NAN}_any"), pa.scalar(math.nan, found.type), found)
-        made = made.set_column(place, f"{name}_max", found)
+        largest_values = made.column(place)
+        largest_values = pc.if_else(
+            made.column(f"{name}{_NAN}_any"), pa.scalar(math.nan, largest_values.type), largest_values
+        )
+        made = made.set_column(place, f"{name}_max", largest_values)
     return made
 
 
@@ -205,6 +211,7 @@ def _roomy(table: pa.Table, summed: list[str]) -> pa.Table:
     """Arrow's sums of integers wrap around; where one might, it is taken over decimals."""
     for name in summed:
         column = table.column(name)
+        # A bound for the sum of all rows holds for each group, and costs one look at the column.
         if pa.types.is_integer(column.type) and largest(column) * table.num_rows > LONGEST:
             table = table.set_column(table.schema.get_field_index(name), name, column.cast(pa.decimal128(38, 0)))
     return table
@@ -236,5 +243,7 @@ def decimal_mean(total: decimal.Decimal | None, count: int, scale: int) -> decim
     """The mean rounded half up to a scale, as Spark rounds it."""
     if total is None or count == 0:
         return None
+    # A mean that is no half is at least 1/2^64 of the last digit away from one, by its count. Of 38 digits, 76 show that: the
+    # division never rounds onto a half, which would then be rounded up.
     with decimal.localcontext(prec=76):
         return (total / count).quantize(decimal.Decimal(1).scaleb(-scale), rounding=decimal.ROUND_HALF_UP)

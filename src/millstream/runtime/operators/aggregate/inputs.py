@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.graph.expressions.expression import Expression
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Projection
+from millstream.runtime.expressions import Projection, evaluated
 
 _Term = tuple[str, pa.DataType]
 _Wanted = tuple[_Term | None, _Term | None, pa.DataType, bool]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.graph.operations.aggregate import KeyedAggregate
+from millstream.graph.operations.aggregate import Aggregate, KeyedAggregate
 from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
+from millstream.model.types import type_name
 from millstream.records.batch import TIME, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.exchange.combining import CombiningSender
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
 from millstream.state.columns import ColumnPages
 from millstream.state.pages import Due
-from millstream.state.slots import key_columns
+from millstream.state.slots import Store, key_columns, own_store
 
 _NEW = HIDDEN + "new"
 _EMIT_ROWS = 131_072
@@ -102,3 +106,44 @@ class AggregateOperator:
 
 def _marked(table: pa.Table, *, new: bool) -> pa.Table:
     return table.append_column(_NEW, pa.repeat(pa.scalar(new), table.num_rows))
+
+
+def aggregate_texts(aggregates: tuple[tuple[str, Aggregate], ...], node: StreamNode) -> list[str]:
+    """What is stored for each aggregate, in words."""
+    return [_aggregate_text(name, aggregate, node) for name, aggregate in aggregates]
+
+
+def _aggregate_text(name: str, aggregate: Aggregate, node: StreamNode) -> str:
+    of = f" of {type_name(dict(node.expressions)[name].type)}" if aggregate.kind == "count_distinct" else ""
+    where = "" if aggregate.where is None else " where"
+    return f"{name} = {aggregate.kind}{of}{where} as {node.outputs[MAIN][name].type_name}"
+
+
+def aggregate_settings(node: StreamNode) -> Settings:
+    """What is stored depends on the aggregates."""
+    assert isinstance(node.operation, KeyedAggregate)
+    return {"aggregates": aggregate_texts(node.operation.aggregates, node)}
+
+
+def emits_by_row(node: StreamNode) -> bool:
+    """Whether results are emitted after every row, so that rows cannot be combined before the shuffle."""
+    assert isinstance(node.operation, KeyedAggregate)
+    return node.operation.emit == "row"
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, aggregate_columns(node, accumulators_of(node)))
+
+
+def _sender(end: SendingEnd) -> Sender:
+    return CombiningSender(end.target, end.outbox, end.node.keys, accumulators_of(end.node), end.counts)
+
+
+AGGREGATE = KeyedKind(
+    takes=KeyedAggregate,
+    when=lambda node: not emits_by_row(node),
+    operator=AggregateOperator,
+    stores=_stores,
+    sender=_sender,
+    settings=aggregate_settings,
+)

@@ -15,14 +15,18 @@ from millstream.records.value_types import row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.functions.calls import reduced_row
 from millstream.runtime.operators.aggregate.accumulate_values import ValueAccumulators
-from millstream.runtime.operators.contract import EpochWork, KeyRows, RowOutput, key_rows
+from millstream.runtime.operators.aggregate.operator import aggregate_settings, emits_by_row
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, row_settings
+from millstream.runtime.operators.grouping import KeyRows, key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.compat.float_keys import MergeSlots
 from millstream.state.pages import Due
-from millstream.state.slots import Slot, stored_types
+from millstream.state.slots import Slot, Store, own_store, stored_types
 
 
-class Fold(Protocol):
+class RunningFold(Protocol):
     """How a row changes a key's running result."""
 
     content: Any
@@ -91,12 +95,12 @@ class AggregateFold:
         return [state]
 
 
-def fold_of(node: StreamNode) -> Fold:
+def fold_of(node: StreamNode) -> RunningFold:
     """How a node's rows change its running results."""
     return ReduceFold(node) if isinstance(node.operation, Reduce) else AggregateFold(node)
 
 
-def running_slots(fold: Fold) -> tuple[Slot, ...]:
+def running_slots(fold: RunningFold) -> tuple[Slot, ...]:
     """One slot with the running result."""
     return (Slot(name="running", kind="running", content=fold.content),)
 
@@ -134,3 +138,17 @@ class RunningOperator:
                 entry.slots[0], row = self._fold.step(entry.key, entry.slots[0], inputs[at])
                 out.add(row, times[at])
             entry.is_dirty = True
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, running_slots(fold_of(node)))
+
+
+REDUCE = KeyedKind(takes=Reduce, operator=RunningOperator, stores=_stores, settings=row_settings)
+AGGREGATE_BY_ROW = KeyedKind(
+    takes=KeyedAggregate,
+    when=emits_by_row,
+    operator=RunningOperator,
+    stores=_stores,
+    settings=aggregate_settings,
+)

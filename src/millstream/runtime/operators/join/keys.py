@@ -34,5 +34,5 @@ def same_or_null(one: pa.Array, other: pa.Array) -> Flags:
 
 def flags(array: pa.Array) -> Flags:
     """A boolean array without nulls, to be changed at will."""
-    found: Flags = array.to_numpy(zero_copy_only=False)
-    return found.copy()
+    values: Flags = array.to_numpy(zero_copy_only=False)
+    return values.copy()

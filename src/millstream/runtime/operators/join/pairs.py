@@ -11,8 +11,7 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MIN_TIME
 from millstream.records.batch import Batch
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Predicate
+from millstream.runtime.expressions import Predicate, evaluated
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.join.keys import equal_keys, flags
 from millstream.state.segment import Flags, Found, Places, Segment, Times
@@ -132,11 +131,11 @@ class Gathering:
         self._found: list[Found] = []
         self._count = 0
 
-    def add(self, found: Found) -> None:
+    def add(self, pairs: Found) -> None:
         """Take pairs that may belong together."""
-        if len(found.places):
-            self._found.append(found)
-            self._count += len(found.places)
+        if len(pairs.places):
+            self._found.append(pairs)
+            self._count += len(pairs.places)
             if self._count >= CHUNK:
                 self.flush()
 
@@ -144,43 +143,43 @@ class Gathering:
         """Make rows of what is held, in the order of the asking rows and of the age of those they met."""
         if not self._found:
             return
-        found, self._found, self._count = self._found, [], 0
+        pairs, self._found, self._count = self._found, [], 0
         if self._check is not None:
-            found = self._checked(found, *self._check)
-        if not found:
+            pairs = self._checked(pairs, *self._check)
+        if not pairs:
             return
-        asking = np.concatenate([each.asking for each in found])
-        times = np.concatenate([each.segment.times[each.places] for each in found])
-        rows = pa.concat_batches([each.segment.take(each.places) for each in found])
+        asking = np.concatenate([each.asking for each in pairs])
+        times = np.concatenate([each.segment.times[each.places] for each in pairs])
+        rows = pa.concat_batches([each.segment.take(each.places) for each in pairs])
         order: Places | None = None
-        if len(found) > 1 and (np.diff(asking) < 0).any():
+        if len(pairs) > 1 and (np.diff(asking) < 0).any():
             order = np.argsort(asking, kind="stable")
             asking, times, rows = asking[order], times[order], rows.take(pa.array(order))
         holds = self._emit(self._asking.take(asking), rows, np.maximum(self._asking.times[asking], times))
-        self._mark(found, asking, holds, order)
+        self._mark(pairs, asking, holds, order)
 
-    def _checked(self, found: list[Found], check: Check, mine: Names, theirs: Names) -> list[Found]:
+    def _checked(self, pairs: list[Found], check: Check, mine: Names, theirs: Names) -> list[Found]:
         """The pairs that belong together: few columns tell, so that whole rows are made of those pairs alone."""
-        asking = self._asking.take(np.concatenate([each.asking for each in found]), mine)
-        holds = check(asking, pa.concat_batches([each.segment.take(each.places, theirs) for each in found]))
+        asking = self._asking.take(np.concatenate([each.asking for each in pairs]), mine)
+        holds = check(asking, pa.concat_batches([each.segment.take(each.places, theirs) for each in pairs]))
         if holds.all():
-            return found
+            return pairs
         kept, start = [], 0
-        for segment, places, others in ((each.segment, each.asking, each.places) for each in found):
+        for segment, places, others in ((each.segment, each.asking, each.places) for each in pairs):
             here = holds[start : start + len(places)]
             start += len(places)
             if here.any():
                 kept.append(Found(segment, places[here], others[here]))
         return kept
 
-    def _mark(self, found: list[Found], asking: Places, holds: Flags, order: Places | None) -> None:
+    def _mark(self, pairs: list[Found], asking: Places, holds: Flags, order: Places | None) -> None:
         if self._marks_asking:
             self._asking.mark(asking[holds])
         if not self._marks_found:
             return
         kept = np.flatnonzero(holds) if order is None else np.sort(order[holds])
         start = 0
-        for each in found:
+        for each in pairs:
             end = start + len(each.places)
             first, last = np.searchsorted(kept, (start, end))
             each.segment.mark(each.places[kept[first:last] - start])

@@ -11,8 +11,9 @@ from millstream.graph.operations.join import Join
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Flags, Found, Segment, Times
 
@@ -27,10 +28,10 @@ class JoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that can no longer find a partner, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _StreamJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _StreamJoinEpoch:
     def __init__(self, node: StreamNode, operation: Join, work: EpochWork, key_groups: int) -> None:
         self._operation, self._work = operation, work
         self._sides = [
@@ -100,22 +101,22 @@ class _Epoch:
             marks=(self._stays[side], self._stays[1 - side]),
             check=None if deciding is None else (check, deciding[side], deciding[1 - side]),
         )
-        for found in self._sides[1 - side].segments.find(asking, CHUNK):
-            gathering.add(self._in_time(found, asking, side))
+        for pairs in self._sides[1 - side].segments.find(asking, CHUNK):
+            gathering.add(self._in_time(pairs, asking, side))
         gathering.flush()
 
-    def _in_time(self, found: Found, asking: Segment, side: int) -> Found:
+    def _in_time(self, pairs: Found, asking: Segment, side: int) -> Found:
         """The pairs that the bounds, or the time to live, leave."""
-        operation, segment = self._operation, found.segment
+        operation, segment = self._operation, pairs.segment
         if operation.lower is not None and operation.upper is not None:
-            ahead = segment.times[found.places] - asking.times[found.asking]
+            ahead = segment.times[pairs.places] - asking.times[pairs.asking]
             ahead = ahead if side == 0 else -ahead
             holds = (ahead >= operation.lower) & (ahead <= operation.upper)
         elif operation.keep is not None:
-            holds = segment.ends[found.places] >= self._work.times.now
+            holds = segment.ends[pairs.places] >= self._work.times.now
         else:
-            return found
-        return found if holds.all() else Found(segment, found.asking[holds], found.places[holds])
+            return pairs
+        return pairs if holds.all() else Found(segment, pairs.asking[holds], pairs.places[holds])
 
     def _give_up(self, watermark: int, phase: int) -> None:
         """Emit the rows whose last chance has passed; they carry its time, so that no step behind finds them late."""
@@ -135,3 +136,12 @@ def _first_unmatched(segment: Segment, *, stays: bool) -> int:
     """When the first row without a partner has had its last chance."""
     open_ends = segment.ends[~segment.matched] if stays else segment.ends[:0]
     return int(open_ends.min()) if len(open_ends) else NEVER
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, Join)
+    return {"within": [node.operation.lower, node.operation.upper] if node.operation.is_bounded else None}
+
+
+# Joins compare keys by value and give the rows of both sides as they came, as Spark does.
+JOIN = KeyedKind(takes=Join, operator=JoinOperator, stores=join_stores, settings=_settings, keeps_key_form=True)

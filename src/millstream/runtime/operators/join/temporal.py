@@ -11,9 +11,10 @@ from millstream.graph.operations.join import TemporalJoin
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.join.keys import equal_keys
 from millstream.runtime.operators.join.pairs import CHUNK, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Codes, Flags, Places, Segment, Times
 
@@ -36,10 +37,10 @@ class TemporalJoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, rows that it has passed, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _TemporalJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _TemporalJoinEpoch:
     def __init__(self, node: StreamNode, operation: TemporalJoin, work: EpochWork, key_groups: int) -> None:
         self._work, self._is_outer = work, operation.how == "left"
         left, right = node.inputs
@@ -93,12 +94,12 @@ class _Epoch:
 
     def _emit(self, rows: pa.RecordBatch, codes: Codes, times: Times, versions: _Versions) -> None:
         places = versions.places(rows, codes, times, self._keys)
-        found = np.flatnonzero(places != _NONE)
-        if len(found) < len(places) and self._is_outer:
+        known = np.flatnonzero(places != _NONE)
+        if len(known) < len(places) and self._is_outer:
             missing = np.flatnonzero(places == _NONE)
             self._out.alone(rows.take(pa.array(missing)), 0, times[missing], BEFORE)
-        if len(found):
-            self._out.pairs(rows.take(pa.array(found)), versions.take(places[found]), times[found], BEFORE)
+        if len(known):
+            self._out.pairs(rows.take(pa.array(known)), versions.take(places[known]), times[known], BEFORE)
 
 
 class _Versions:
@@ -131,13 +132,13 @@ class _Versions:
             return np.full(len(codes), _NONE, np.int64)
         first = np.searchsorted(self._codes, codes, "left")
         has_any = self._codes[np.minimum(first, len(self._codes) - 1)] == codes
-        found = np.searchsorted(self._ranked, self._ranks(codes, times), "right") - 1
-        found = np.where(has_any & (found >= first), found, _NONE)
-        known = np.flatnonzero(found != _NONE)
-        is_same = equal_keys(rows.take(pa.array(known)), self.take(found[known]), *keys)
+        newest = np.searchsorted(self._ranked, self._ranks(codes, times), "right") - 1
+        newest = np.where(has_any & (newest >= first), newest, _NONE)
+        known = np.flatnonzero(newest != _NONE)
+        is_same = equal_keys(rows.take(pa.array(known)), self.take(newest[known]), *keys)
         for place in known[~is_same].tolist():
-            found[place] = self._older(rows.slice(place, 1), int(first[place]), int(found[place]), keys)
-        return found
+            newest[place] = self._older(rows.slice(place, 1), int(first[place]), int(newest[place]), keys)
+        return newest
 
     def _ranks(self, codes: Codes, times: Times) -> Places:
         """Numbers in the order of (code, time)."""
@@ -169,3 +170,6 @@ def _current(segment: Segment, *, watermark: int, keys: tuple[str, ...]) -> Flag
     kept: Flags = np.ones(len(segment), np.bool_)
     kept[order[:-1]] = ~is_replaced
     return kept
+
+
+TEMPORAL_JOIN = KeyedKind(takes=TemporalJoin, operator=TemporalJoinOperator, stores=join_stores, keeps_key_form=True)

@@ -12,8 +12,9 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MIN_TIME
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings
 from millstream.runtime.operators.join.pairs import CHUNK, Gathering, JoinedRows
-from millstream.runtime.operators.join.sides import Side
+from millstream.runtime.operators.join.sides import Side, join_stores
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import Flags, Places, Segment, Times, hits
 
@@ -36,10 +37,10 @@ class WindowJoinOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, windows the watermark closes, rows after it."""
-        return _Epoch(self._node, self._operation, work, self._key_groups).run()
+        return _WindowJoinEpoch(self._node, self._operation, work, self._key_groups).run()
 
 
-class _Epoch:
+class _WindowJoinEpoch:
     def __init__(self, node: StreamNode, operation: WindowJoin, work: EpochWork, key_groups: int) -> None:
         self._window, self._lateness, self._work = operation.window, operation.lateness, work
         self._sides = [Side(node, number, work, key_groups=key_groups, needs_time=True) for number in (0, 1)]
@@ -97,15 +98,15 @@ class _Epoch:
 
     def _rows_in_windows(self, side: Side, segments: Iterable[Segment], after: int, until: int) -> _WindowRows:
         """Rows, once for each of their windows whose last instant lies in (after, until]."""
-        window, found = self._window, _WindowRows(side)
+        window, inside = self._window, _WindowRows(side)
         for segment in segments:
             newest = self._bins(segment.times) + window.size - 1
             for number in reversed(range(window.size // window.slide)):
                 last = newest - number * window.slide
                 places = np.flatnonzero((last > after) & (last <= until))
                 if len(places):
-                    found.add(segment, places, last[places])
-        return found
+                    inside.add(segment, places, last[places])
+        return inside
 
     def _add_to_closed(self, came: list[Segment | None], watermark: int, phase: int) -> None:
         """The pairs that new rows add to windows which have closed, but are within the allowed lateness."""
@@ -147,8 +148,8 @@ class _Epoch:
             return self._out.pairs(one, other, times, phase, self._bounds(times), is_emitted=pairs)
 
         gathering = Gathering(left, emit, marks=marks)
-        for found in hits(right, left, 0, len(left), CHUNK):
-            gathering.add(found)
+        for some in hits(right, left, 0, len(left), CHUNK):
+            gathering.add(some)
         gathering.flush()
 
     def _bounds(self, lasts: Times) -> list[pa.Array]:
@@ -218,3 +219,17 @@ def _rows_once(parts: list[tuple[Segment, Places]], columns: pa.Schema) -> tuple
         numbers.append(np.searchsorted(distinct, places) + start)
     rows = pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=columns)
     return rows, np.concatenate([np.empty(0, np.int64), *numbers])
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, WindowJoin)
+    return {"window": node.operation.window.stored}
+
+
+WINDOW_JOIN = KeyedKind(
+    takes=WindowJoin,
+    operator=WindowJoinOperator,
+    stores=join_stores,
+    settings=_settings,
+    keeps_key_form=True,
+)

@@ -32,7 +32,7 @@ class Node:
         self.stage, self.event, self.before, self.folds = stage, event, before, folds
 
 
-class Run:
+class PartialMatch:
     """A partial match: the state it waits in, the last row it took and the first."""
 
     __slots__ = ("node", "start", "state")
@@ -65,14 +65,14 @@ def save(runs: Iterable[tuple[int, Node]]) -> Saved:
         while node is not None and id(node) not in node_places:
             missing.append(node)
             node = node.before
-        for found in reversed(missing):
-            event = found.event
+        for fresh in reversed(missing):
+            event = fresh.event
             if id(event) not in event_places:
                 event_places[id(event)] = len(events)
                 events.append((event.number, event.time, event.row))
-            before = -1 if found.before is None else node_places[id(found.before)]
-            node_places[id(found)] = len(nodes)
-            nodes.append((found.stage, event_places[id(event)], before))
+            before = -1 if fresh.before is None else node_places[id(fresh.before)]
+            node_places[id(fresh)] = len(nodes)
+            nodes.append((fresh.stage, event_places[id(event)], before))
         saved.append((state, node_places[id(tail)]))
     return events, nodes, saved
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.runtime.operators.pattern.buffer import WHOLE, Row, Saved, SavedEvent, SavedNode
-from millstream.runtime.operators.pattern.folds import Fold
+from millstream.runtime.operators.pattern.folds import StageFold
 
 RowEvent = tuple[int, int, Row, int, tuple[Any, ...]]
 """Number within the key, time, values, bits and cells."""
@@ -25,7 +25,7 @@ Known = list[tuple[Any, int]]
 """Chains, each with the time at which it is known what becomes of it."""
 
 
-def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole]]:
+def load(saved: Saved, folds: Sequence[StageFold]) -> tuple[list[Partial], list[Whole]]:
     """Go on with what was saved. Numbers of rows are moved below zero: those that come are counted from zero."""
     above = max([number for number, _, _ in saved[0]]) + 1
     events: list[RowEvent] = [(number - above, time, row, 0, ()) for number, time, row in saved[0]]
@@ -41,7 +41,7 @@ def load(saved: Saved, folds: Sequence[Fold]) -> tuple[list[Partial], list[Whole
 
 
 def _linked(
-    nodes: Sequence[SavedNode], events: list[RowEvent], folds: Sequence[Fold]
+    nodes: Sequence[SavedNode], events: list[RowEvent], folds: Sequence[StageFold]
 ) -> tuple[list[Link], list[RowEvent], list[tuple[Any, ...]]]:
     """The link of each node, the first row of its chain, and the running aggregates up to it."""
     links: list[Link] = []
@@ -63,7 +63,7 @@ def _linked(
     return links, starts, held
 
 
-def _folded(folds: Sequence[Fold], held: tuple[Any, ...], stage: int, row: Row) -> tuple[Any, ...]:
+def _folded(folds: Sequence[StageFold], held: tuple[Any, ...], stage: int, row: Row) -> tuple[Any, ...]:
     return tuple(
         [fold.added(value, row) if fold.stage == stage else value for fold, value in zip(folds, held, strict=True)]
     )
@@ -178,15 +178,15 @@ def nth_last(link: Any, stage: int, column: int, missing: int) -> Any:
 
 def nth_first(link: Any, stage: int, column: int, offset: int, own: Row | None) -> Any:
     """A value of the first row of a stage, or of one so many behind it; `own` is the row under test if it counts."""
-    found = []
+    taken = []
     while link is not None:
         if link[0] == stage:
-            found.append(link[1][2])
+            taken.append(link[1][2])
         link = link[2]
-    found.reverse()
+    taken.reverse()
     if own is not None:
-        found.append(own)
-    return found[offset][column] if offset < len(found) else None
+        taken.append(own)
+    return taken[offset][column] if offset < len(taken) else None
 
 
 def rows_by_stage(tail: Any, stages: int) -> list[list[Row]]:

@@ -12,20 +12,20 @@ from typing import NamedTuple
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.graph.patterns.stage import Contiguity, Stage
 from millstream.model.schema import Schema
-from millstream.runtime.operators.pattern.conditions import Conditions, Test
-from millstream.runtime.operators.pattern.states import Fork, PassOver, State, Take, link
+from millstream.runtime.operators.pattern.conditions import PatternConditions, Test
+from millstream.runtime.operators.pattern.states import Fork, MatchState, PassOver, Take, link
 
 _PASSES: dict[Contiguity, PassOver] = {"strict": "nothing", "relaxed": "others", "any": "all"}
 
 
-class Entry(NamedTuple):
+class StageEntry(NamedTuple):
     """How near the first row of a stage, or of a pass through a group, follows the row before it."""
 
     contiguity: Contiguity
     gap: int | None
 
 
-Built = Callable[[tuple[Stage, ...]], State]
+Built = Callable[[tuple[Stage, ...]], MatchState]
 """Builds what follows a stage, given the stages that must not come before it."""
 
 
@@ -36,9 +36,9 @@ class Program:
         self.pattern, self.version, self.names = pattern, pattern.version, pattern.names
         self.taken = tuple(stage.name for stage in pattern.flat if not stage.is_not)
         """The names of stages that have rows."""
-        self.conditions = Conditions(pattern, rows, step=step, is_lenient=is_lenient)
+        self.conditions = PatternConditions(pattern, rows, step=step, is_lenient=is_lenient)
         self._numbers = {name: place for place, name in enumerate(pattern.names)}
-        self.states: list[State] = []
+        self.states: list[MatchState] = []
         self.final = self._state()
         self.final.is_final = True
         self.start = self._sequence(pattern.stages, 0, (), None, (), self._end)
@@ -48,8 +48,8 @@ class Program:
         self.has_gaps = any(state.patience is not None for state in self.states)
         self.has_deadlines = self.has_gaps or pattern.within is not None
 
-    def _state(self) -> State:
-        state = State(len(self.states))
+    def _state(self) -> MatchState:
+        state = MatchState(len(self.states))
         self.states.append(state)
         return state
 
@@ -68,7 +68,7 @@ class Program:
     def _test(self, stage: Stage) -> Test:
         return self.conditions.stages[self._numbers[stage.name]]
 
-    def _end(self, nots: tuple[Stage, ...]) -> State:
+    def _end(self, nots: tuple[Stage, ...]) -> MatchState:
         """Behind the last stage; a stage that must not come makes the match wait for its time to pass."""
         if not nots:
             return self.final
@@ -84,10 +84,10 @@ class Program:
         stages: tuple[Stage, ...],
         place: int,
         nots: tuple[Stage, ...],
-        head: Entry | None,
+        head: StageEntry | None,
         untils: tuple[Test, ...],
         sink: Built,
-    ) -> State:
+    ) -> MatchState:
         """The state before `stages[place]`; `head` says how the first stage of a group follows."""
         if place == len(stages):
             return sink(nots)
@@ -101,28 +101,28 @@ class Program:
             state.forks = [Fork(self._sequence(stages, place + 1, nots, head, untils, sink))]
             return state
 
-        def after(remaining: tuple[Stage, ...]) -> State:
+        def after(remaining: tuple[Stage, ...]) -> MatchState:
             return self._sequence(stages, place + 1, remaining, None, untils, sink)
 
-        entry = Entry(stage.contiguity, stage.gap)
+        entry = StageEntry(stage.contiguity, stage.gap)
         if head is not None:
-            entry = Entry(head.contiguity, _shortest(head.gap, stage.gap))
+            entry = StageEntry(head.contiguity, _shortest(head.gap, stage.gap))
         return self._quantified(stage, entry, (nots, _following_nots(stages, place)), untils, after)
 
     def _quantified(
         self,
         stage: Stage,
-        entry: Entry,
+        entry: StageEntry,
         nots: tuple[tuple[Stage, ...], tuple[Stage, ...]],
         untils: tuple[Test, ...],
         after: Built,
-    ) -> State:
+    ) -> MatchState:
         """A stage as often as it may come. Once it took a row, what must not come before it no longer counts."""
         before, following = nots
         outer = untils
         if stage.until is not None:
             untils = (*untils, self.conditions.until(stage.until, self._numbers[next(stage.named()).name]))
-        inner = Entry(stage.inner, _shortest(stage.gap, stage.repeat_gap))
+        inner = StageEntry(stage.inner, _shortest(stage.gap, stage.repeat_gap))
         done = after(())
         tail = done
         if stage.most is None:
@@ -146,8 +146,8 @@ class Program:
         return fork
 
     def _element(
-        self, stage: Stage, entry: Entry, nots: tuple[Stage, ...], untils: tuple[Test, ...], target: State
-    ) -> State:
+        self, stage: Stage, entry: StageEntry, nots: tuple[Stage, ...], untils: tuple[Test, ...], target: MatchState
+    ) -> MatchState:
         """One row of a stage, or one pass through a group."""
         if stage.group:
             return self._sequence(stage.group, 0, nots, entry, untils, lambda _: target)
@@ -161,18 +161,18 @@ class Program:
 
 
 def _following_nots(stages: Sequence[Stage], place: int) -> tuple[Stage, ...]:
-    found = []
+    nots = []
     for stage in stages[place + 1 :]:
         if stage.contiguity != "not_followed":
             break
-        found.append(stage)
-    return tuple(found)
+        nots.append(stage)
+    return tuple(nots)
 
 
 def _shortest(*gaps: int | None) -> int | None:
     return min((gap for gap in gaps if gap is not None), default=None)
 
 
-def _either(element: State, other: State, stage: Stage) -> list[Fork]:
+def _either(element: MatchState, other: MatchState, stage: Stage) -> list[Fork]:
     """Another row of the stage, or what follows it."""
     return [Fork(element), Fork(other, element if stage.greedy else None)]

@@ -28,11 +28,10 @@ from millstream.graph.patterns.stage import Clause, Condition
 from millstream.model.schema import Schema
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Projection
+from millstream.runtime.expressions import Projection, evaluated
 from millstream.runtime.operators.pattern.buffer import Event, Node
 from millstream.runtime.operators.pattern.context import MatchContext, record_of
-from millstream.runtime.operators.pattern.folds import Fold, is_kept, value_of
+from millstream.runtime.operators.pattern.folds import StageFold, is_kept, value_of
 
 Call = Callable[[Node | None, Event], bool]
 Refuse = Callable[[dict[str, Any], Exception], None]
@@ -68,7 +67,7 @@ class Test:
         return bool(event.bits & self.mask) and (self.call is None or self.call(node, event))
 
 
-class Conditions:
+class PatternConditions:
     """All conditions of one pattern over rows of one schema."""
 
     def __init__(self, pattern: PatternSpec, rows: Schema, *, step: str, is_lenient: bool = False) -> None:
@@ -78,7 +77,7 @@ class Conditions:
         self._expressions: list[Expression] = []
         self._cells: list[Expression] = []
         self._fold_places: dict[str, int] = {}
-        self.folds: list[Fold] = []
+        self.folds: list[StageFold] = []
         self.stages = [
             self._test(stage.where, place) if stage.where else Test() for place, stage in enumerate(pattern.flat)
         ]
@@ -105,22 +104,22 @@ class Conditions:
 
     def _test(self, clauses: tuple[Clause, ...], own: int) -> Test:
         read = [(clause, self._read(clause.condition)) for clause in clauses]
-        simple = [(clause.join, found) for clause, found in read if isinstance(found, Expression)]
-        others = [(clause, found) for clause, found in read if not isinstance(found, Expression)]
+        simple = [(clause.join, meaning) for clause, meaning in read if isinstance(meaning, Expression)]
+        others = [(clause, meaning) for clause, meaning in read if not isinstance(meaning, Expression)]
         if not others:
             return Test(self._bit(simple))
         if all(clause.join == "and" for clause, _ in read[1:]):
-            made = [self._call(clause.condition, found, own) for clause, found in others]
+            made = [self._call(clause.condition, meaning, own) for clause, meaning in others]
             calls = [call for call, _ in made]
             sources = tuple(sourced for _, sourced in made if sourced is not None)
             mask = self._bit([("and", expression) for _, expression in simple]) if simple else ALWAYS
             whole = calls[0] if len(calls) == 1 else _all(calls)
             return Test(mask, whole, sources if len(sources) == len(calls) else None)
         tests = [
-            (clause.join, Test(self._bit([("and", found)])))
-            if isinstance(found, Expression)
-            else (clause.join, Test(ALWAYS, self._call(clause.condition, found, own)[0]))
-            for clause, found in read
+            (clause.join, Test(self._bit([("and", meaning)])))
+            if isinstance(meaning, Expression)
+            else (clause.join, Test(ALWAYS, self._call(clause.condition, meaning, own)[0]))
+            for clause, meaning in read
         ]
         return Test(ALWAYS, _joined(tests))
 
@@ -179,9 +178,9 @@ class Conditions:
             scope[f"get{place}"] = value_of(reference, stage, column, own, fold)
         forms = {"values": "get{0}(node, event)", "cells": "event.cells[{1}]", "row": "event.row[{0}]"}
 
-        def bound(found: re.Match[str]) -> str:
-            place = int(found.group(2))
-            return forms[found.group(1)].format(place, first_cell + place)
+        def bound(named: re.Match[str]) -> str:
+            place = int(named.group(2))
+            return forms[named.group(1)].format(place, first_cell + place)
 
         text = _NAMED.sub(bound, source.text)
         made: Call = eval(f"lambda node, event: {text} is True", scope)
@@ -195,10 +194,10 @@ class Conditions:
 
         return call
 
-    def _fold(self, reference: Reference, stage: int, column: int | None) -> tuple[int, Fold]:
+    def _fold(self, reference: Reference, stage: int, column: int | None) -> tuple[int, StageFold]:
         if reference.name not in self._fold_places:
             self._fold_places[reference.name] = len(self.folds)
-            self.folds.append(Fold(reference, stage, column, folded_type(reference, self._rows)))
+            self.folds.append(StageFold(reference, stage, column, folded_type(reference, self._rows)))
         place = self._fold_places[reference.name]
         return place, self.folds[place]
 

@@ -28,12 +28,12 @@ class MatchContext:
         if stage not in self._stages:
             msg = f"unknown stage {stage!r}"
             raise InvalidStep(msg, code="STEP-109", known=self._stages, hint="name a stage of the pattern")
-        wanted, found, node = self._stages[stage], [], self._node
+        wanted, records, node = self._stages[stage], [], self._node
         while node is not None:
             if node.stage == wanted:
-                found.append(record_of(node.event, self._names))
+                records.append(record_of(node.event, self._names))
             node = node.before
-        return found[::-1]
+        return records[::-1]
 
 
 def record_of(event: Event, names: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ Value = Callable[[Node | None, Event], Any]
 """What a reference gives for a chain and the row under test."""
 
 
-class Fold:
+class StageFold:
     """A running value over one column of one stage; null does not count in aggregates, but a first or last row may be."""
 
     __slots__ = ("_add", "_scale", "column", "initial", "kind", "stage")
@@ -70,7 +70,9 @@ _ADD: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def value_of(reference: Reference, stage: int, column: int | None, own: int, fold: tuple[int, Fold] | None) -> Value:
+def value_of(
+    reference: Reference, stage: int, column: int | None, own: int, fold: tuple[int, StageFold] | None
+) -> Value:
     """How a condition of stage `own` gets a reference; the row under test counts as a row of that stage."""
     if fold is not None:
         return _folded(*fold, is_own=stage == own)
@@ -80,7 +82,7 @@ def value_of(reference: Reference, stage: int, column: int | None, own: int, fol
     return _last(stage, column, reference.offset, is_own=stage == own)
 
 
-def _folded(place: int, fold: Fold, *, is_own: bool) -> Value:
+def _folded(place: int, fold: StageFold, *, is_own: bool) -> Value:
     def value(node: Node | None, event: Event) -> Any:
         held = fold.initial if node is None else node.folds[place]
         return fold.result(fold.added(held, event.row) if is_own else held)
@@ -108,15 +110,15 @@ def _last(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
 
 def _first(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
     def value(node: Node | None, event: Event) -> Any:
-        found = []
+        taken = []
         while node is not None:
             if node.stage == stage:
-                found.append(node.event)
+                taken.append(node.event)
             node = node.before
-        found.reverse()
+        taken.reverse()
         if is_own:
-            found.append(event)
-        return found[offset].row[column] if offset < len(found) else None
+            taken.append(event)
+        return taken[offset].row[column] if offset < len(taken) else None
 
     return value
 
@@ -128,7 +130,7 @@ Measured = Callable[[list[list[Row]]], Any]
 def measured(reference: Reference, stage: int, column: int | None, result: pa.DataType) -> Measured:
     """How a measure gets a reference."""
     if is_fold(reference):
-        return _aggregated(Fold(reference, stage, column, result), stage)
+        return _aggregated(StageFold(reference, stage, column, result), stage)
     assert column is not None, f"{reference.name} is no aggregate"
     offset = reference.offset
     place = offset if reference.kind == "first" else -1 - offset
@@ -140,7 +142,7 @@ def measured(reference: Reference, stage: int, column: int | None, result: pa.Da
     return value
 
 
-def _aggregated(fold: Fold, stage: int) -> Measured:
+def _aggregated(fold: StageFold, stage: int) -> Measured:
     if fold.column is None:
         return lambda taken: len(taken[stage])
 

@@ -20,10 +20,12 @@ from millstream.runtime.operators.pattern import chains
 from millstream.runtime.operators.pattern.chains import Known, Partial, RowEvent, Skips, Whole
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.conditions import ALWAYS, Sourced, Test
-from millstream.runtime.operators.pattern.folds import Fold, is_kept
-from millstream.runtime.operators.pattern.states import State, Take
+from millstream.runtime.operators.pattern.folds import StageFold, is_kept
+from millstream.runtime.operators.pattern.states import MatchState, Take
 
-Run = Callable[[Sequence[RowEvent], list[Partial], list[Whole], Known, Known, int], tuple[list[Partial], list[Whole]]]
+LinearRun = Callable[
+    [Sequence[RowEvent], list[Partial], list[Whole], Known, Known, int], tuple[list[Partial], list[Whole]]
+]
 """Takes the rows of a key, its partial and whole matches, where to put what is found and expired, and the time reached."""
 _MOST_STATES = 40
 """The states are tried one after the other; with more of them the general way is faster."""
@@ -42,10 +44,10 @@ def is_linear(program: Program) -> bool:
     return True
 
 
-def _waited_in(start: State) -> list[State]:
+def _waited_in(start: MatchState) -> list[MatchState]:
     """The states in which a partial match can wait for a row."""
     seen: set[int] = set()
-    found: list[State] = []
+    reachable: list[MatchState] = []
     following = [start]
     while following:
         state = following.pop(0)
@@ -54,14 +56,14 @@ def _waited_in(start: State) -> list[State]:
         for target in targets:
             if target.number not in seen and not target.is_final:
                 seen.add(target.number)
-                found.append(target)
+                reachable.append(target)
                 following.append(target)
-    return found
+    return reachable
 
 
-def linear_run(program: Program, rows: Schema, *, step: str, keeps_expired: bool) -> Run:
+def linear_run(program: Program, rows: Schema, *, step: str, keeps_expired: bool) -> LinearRun:
     """Write and compile the source of a pattern."""
-    writer = _Writer(program, rows)
+    writer = _MatcherWriter(program, rows)
     text = writer.source()
     pattern = program.pattern
     stage = None if pattern.skip_to is None else program.names.index(pattern.skip_to)
@@ -81,11 +83,11 @@ def linear_run(program: Program, rows: Schema, *, step: str, keeps_expired: bool
         "failed": failed,
     }
     exec(compile(text, f"<pattern of {step}>", "exec"), scope)
-    made: Run = scope["run"]
+    made: LinearRun = scope["run"]
     return made
 
 
-class _Writer:
+class _MatcherWriter:
     """Writes the source of one pattern. `f0` is a running aggregate before the row under test, `a0` with it."""
 
     def __init__(self, program: Program, rows: Schema) -> None:
@@ -136,7 +138,7 @@ class _Writer:
     def _listed(self, letter: str) -> str:
         return "".join(f", {letter}{place}" for place in range(len(self._folds)))
 
-    def _state(self, state: State) -> list[str]:
+    def _state(self, state: MatchState) -> list[str]:
         """What a row does to a partial match that waits in a state."""
         assert state.choices is not None, "the pattern was found to be linear"
         lines = []
@@ -188,8 +190,8 @@ class _Writer:
         return [self._test(sourced, is_first=is_first) for sourced in test.sources]
 
     def _test(self, sourced: Sourced, *, is_first: bool) -> str:
-        def bound(found: re.Match[str]) -> str:
-            kind, place = found.group(1), int(found.group(2))
+        def bound(named: re.Match[str]) -> str:
+            kind, place = named.group(1), int(named.group(2))
             if kind == "row":
                 return f"row[{place}]"
             if kind == "cells":
@@ -236,7 +238,7 @@ class _Writer:
             return self._summed(fold, held, value)
         return f"added{place}({held}, row)"
 
-    def _summed(self, fold: Fold, held: str, value: str) -> str:
+    def _summed(self, fold: StageFold, held: str, value: str) -> str:
         if fold.kind == "sum":
             return f"{held} if (w := {value}) is None else w if {held} is None else {held} + w"
         first, more = "(float(w), 1)", f"({held}[0] + float(w), {held}[1] + 1)"
@@ -252,5 +254,5 @@ class _Writer:
             return f"({held}[0] / {held}[1] if {held}[1] else None)"
         return held
 
-    def _is_decimal(self, fold: Fold) -> bool:
+    def _is_decimal(self, fold: StageFold) -> bool:
         return fold.column is not None and pa.types.is_decimal(self._types[fold.column])

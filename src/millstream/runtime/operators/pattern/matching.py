@@ -55,15 +55,15 @@ class LinearMatcher:
 
     def match(self, saved: Saved | None, events: Sequence[RowEvent], until: int) -> Matched:
         """Run the pattern's own source."""
-        found: Known = []
+        matches: Known = []
         expired: Known = []
         runs, done = ([], []) if saved is None else chains.load(settled(saved, self._successors), self._folds)
-        runs, done = self._run(events, runs, done, found, expired, until)
+        runs, done = self._run(events, runs, done, matches, expired, until)
         if not runs or until >= MAX_TIME:
             # A whole match waits for partial ones only, and at the end of time no row can follow.
-            return Matched(None, NEVER, found, expired)
+            return Matched(None, NEVER, matches, expired)
         deadline = NEVER if self._within is None else runs[0][2][1] + self._within
-        return Matched(chains.save(runs, done), deadline, found, expired)
+        return Matched(chains.save(runs, done), deadline, matches, expired)
 
     def rows(self, tail: Any) -> list[list[Row]]:
         """The rows of a match by stage."""
@@ -78,11 +78,11 @@ class GeneralMatcher:
 
     def match(self, saved: Saved | None, events: Sequence[RowEvent], until: int) -> Matched:
         """Give the rows to the automaton; one that can neither begin a match nor meet a partial one is passed by."""
-        found: Known = []
+        matches: Known = []
         expired: Known = []
 
         def whole(node: Node, time: int) -> None:
-            found.append((node, time))
+            matches.append((node, time))
 
         def gone(node: Node, time: int) -> None:
             expired.append((node, time))
@@ -97,8 +97,8 @@ class GeneralMatcher:
             number += 1
         matcher.expire(until)
         if until >= MAX_TIME:
-            return Matched(None, NEVER, found, expired)
-        return Matched(matcher.save(), matcher.deadline(), found, expired)
+            return Matched(None, NEVER, matches, expired)
+        return Matched(matcher.save(), matcher.deadline(), matches, expired)
 
     def rows(self, tail: Any) -> list[list[Row]]:
         """The rows of a match by stage."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 
-from millstream.runtime.operators.pattern.buffer import WHOLE, Event, Node, Run, Saved, first_of, rows_of, save
+from millstream.runtime.operators.pattern.buffer import WHOLE, Event, Node, PartialMatch, Saved, first_of, rows_of, save
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.conditions import Test
-from millstream.runtime.operators.pattern.states import Fork, Guards, State, Take, Waits
+from millstream.runtime.operators.pattern.states import Fork, Guards, MatchState, Take, Waits
 from millstream.state.pages import NEVER
 
 Found = Callable[[Node, int], None]
@@ -26,7 +26,7 @@ class Matcher:
 
     def __init__(self, program: Program, found: Found, timed_out: Found | None) -> None:
         self._program, self._found, self._timed_out = program, found, timed_out
-        self.runs: list[Run] = []
+        self.runs: list[PartialMatch] = []
         """In the order of their first rows."""
         self._done: list[tuple[int, Node]] = []
 
@@ -43,7 +43,7 @@ class Matcher:
             if state == WHOLE:
                 self._add_whole(start.number, nodes[place])
             else:
-                self.runs.append(Run(program.states[state], nodes[place], start))
+                self.runs.append(PartialMatch(program.states[state], nodes[place], start))
 
     def save(self) -> Saved | None:
         """What must be kept; `None` when nothing."""
@@ -65,7 +65,7 @@ class Matcher:
             return NEVER if within is None or not self.runs else self.runs[0].start.time + within
         return min(map(self._deadline, self.runs), default=NEVER)
 
-    def _deadline(self, run: Run) -> int:
+    def _deadline(self, run: PartialMatch) -> int:
         within, patience = self._program.pattern.within, run.state.patience
         whole = NEVER if within is None else run.start.time + within
         return whole if patience is None else min(whole, run.node.event.time + patience)
@@ -86,7 +86,7 @@ class Matcher:
         """Try a row on every partial match, and as the first row of a new one."""
         if self._program.has_deadlines:
             self.expire(event.time)
-        kept: list[Run] = []
+        kept: list[PartialMatch] = []
         for run in self.runs:
             state, node = run.state, run.node
             if state.choices is None:
@@ -99,14 +99,14 @@ class Matcher:
                     break
             else:
                 if state.otherwise is not None:
-                    kept.append(run if state.otherwise is state else Run(state.otherwise, node, run.start))
+                    kept.append(run if state.otherwise is state else PartialMatch(state.otherwise, node, run.start))
         if event.bits & self._program.start_mask:
             self._begin(event, kept)
         self.runs = kept
         if self._done:
             self._release(event.time)
 
-    def _begin(self, event: Event, kept: list[Run]) -> None:
+    def _begin(self, event: Event, kept: list[PartialMatch]) -> None:
         start = self._program.start
         if start.choices is None:
             self._branch(start, None, event, event, kept)
@@ -116,7 +116,9 @@ class Matcher:
                 self._take(take, None, event, event, kept)
                 return
 
-    def _branch(self, state: State, node: Node | None, start: Event, event: Event, kept: list[Run]) -> None:
+    def _branch(
+        self, state: MatchState, node: Node | None, start: Event, event: Event, kept: list[PartialMatch]
+    ) -> None:
         """Everything that may become of a partial match with one more row."""
         outcome = _Outcome(node, event, self._program.waits)
         if not outcome.visit(state):
@@ -127,16 +129,16 @@ class Matcher:
             return
         if outcome.is_whole:
             self._whole(start, node, event.time)
-        kept += [Run(stay, node, start) for stay in outcome.stays]
+        kept += [PartialMatch(stay, node, start) for stay in outcome.stays]
 
-    def _take(self, take: Take, before: Node | None, start: Event, event: Event, kept: list[Run]) -> None:
+    def _take(self, take: Take, before: Node | None, start: Event, event: Event, kept: list[PartialMatch]) -> None:
         conditions = self._program.conditions
         folds = conditions.folded(before, take.stage, event) if conditions.folds else ()
         node = Node(take.stage, event, before, folds)
         if take.target.accepts:
             self._whole(start, node, event.time)
         if not take.target.is_final:
-            kept.append(Run(take.target, node, start))
+            kept.append(PartialMatch(take.target, node, start))
 
     def _whole(self, start: Event, node: Node, time: int) -> None:
         if self._program.pattern.skip == "no_skip":
@@ -185,10 +187,10 @@ class _Outcome:
         self._node, self._event, self._waits = node, event, waits
         self._seen: set[int] = set()
         self.takes: list[Take] = []
-        self.stays: list[State] = []
+        self.stays: list[MatchState] = []
         self.is_whole = False
 
-    def visit(self, state: State, guards: Guards = (), *, is_late: bool = False) -> bool:
+    def visit(self, state: MatchState, guards: Guards = (), *, is_late: bool = False) -> bool:
         """Look at a state and those it forks to; `False` when the row is one that must not come."""
         if state.is_final:
             # Where no row was waited for, the match was given when its last row was taken.
@@ -221,7 +223,7 @@ class _Outcome:
             return None
         return (*guards, fork.guard.number) if fork.holds else guards
 
-    def _try(self, state: State, take: Take, guards: Guards) -> None:
+    def _try(self, state: MatchState, take: Take, guards: Guards) -> None:
         fits = self._fits(take)
         if fits and self._is_open(take.untils):
             self.takes.append(take)
@@ -229,7 +231,7 @@ class _Outcome:
             guards = guards or tuple(block.number for block in state.blocks if self._is_open(block.untils))
             self.stays.append(self._waits[state.origin.number, guards] if guards else state.origin)
 
-    def _is_taken(self, state: State) -> bool:
+    def _is_taken(self, state: MatchState) -> bool:
         assert state.take is not None, "groups are not greedy"
         return self._fits(state.take) and self._is_open(state.take.untils)
 

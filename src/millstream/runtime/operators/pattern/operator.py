@@ -9,7 +9,9 @@ from millstream.graph.step import MAIN, TIMED_OUT
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.value_types import dict_of, list_of, row_type, tuple_of
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, RowOutput
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings, row_settings
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Matching, Sought, match_arrived, without_collection
@@ -81,16 +83,24 @@ class PatternOperator:
         functions = {MAIN: operation.function, TIMED_OUT: operation.timed_out}
         counts = work.ledger.count(self._node.id)
         bad = work.ledger.bad_records(self._node.id, None)
-        found: dict[str, Results] = {}
+        results: dict[str, Results] = {}
         for output, measures in zip((MAIN, TIMED_OUT), self._measures, strict=True):
             function, schema = functions[output], self._node.outputs.get(output)
             if schema is None:
                 continue
             if function is None:
-                found[output] = MeasureResults(
+                results[output] = MeasureResults(
                     measures, self._keys, self._rows, (output, schema), work.emit, counts, step=self._node.id
                 )
             else:
                 out = RowOutput(output, schema, bad, counts, work.emit)
-                found[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
-        return found
+                results[output] = FunctionResults(function.target, self._node.keys, self._rows, out, self._node.id)
+        return results
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, Pattern)
+    return {**row_settings(node), "pattern": node.operation.pattern.version}
+
+
+PATTERN = KeyedKind(takes=Pattern, operator=PatternOperator, stores=pattern_stores, settings=_settings)

@@ -14,9 +14,9 @@ from millstream.model.schema import Schema
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows, column_of
 from millstream.runtime.bad_records import failure
-from millstream.runtime.chain.stages import evaluated
-from millstream.runtime.expressions import Projection
-from millstream.runtime.operators.contract import CHUNK, Emit, RowOutput
+from millstream.runtime.expressions import Projection, evaluated
+from millstream.runtime.operators.contract import CHUNK, Emit
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.pattern.buffer import Row
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.conditions import Refuse, takes_two, without_columns
@@ -116,11 +116,11 @@ class MeasureResults:
         self._keys, self._schema, self._step, self._emit, self._counts = node_keys, output[1], step, emit, counts
         self._output = output[0]
         self._projection = Projection([(name, measure.expression) for name, measure in measures])
-        found = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
-        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in found.items()]
+        referred = {reference.name: (reference, measure) for _, measure in measures for reference in measure.references}
+        self._fields = [pa.field(name, measure.schema[name].type) for name, (_, measure) in referred.items()]
         self._references = [
             (reference, rows.names.index(reference.column) if reference.column is not None else None)
-            for reference, _ in found.values()
+            for reference, _ in referred.values()
         ]
         self._program: Program | None = None
         self._values: list[Measured] = []

@@ -14,7 +14,7 @@ from millstream.model.counts import StepCounts
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import dict_of, list_of, tuple_of
-from millstream.runtime.chain.stages import Ledger
+from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.epoch import Sought
@@ -68,8 +68,8 @@ class RuleBook:
 
     def active(self, name: str, definition: Definition) -> Active:
         """A definition, ready to be looked for; one that was replaced begins no further match."""
-        found = self._active.get((name, definition))
-        if found is None:
+        compiled = self._active.get((name, definition))
+        if compiled is None:
             step = self.node.id
             rule = read_rule(definition.text, self._rows, self._keys, step=step, on_update=self.on_update)
             program = Program(rule.pattern, self._rows, step=step, is_lenient=True)
@@ -79,9 +79,9 @@ class RuleBook:
             matcher = key_matcher(program, self._rows, step=step, keeps_expired=bool(rule.timed_out))
             if len(self._active) >= _MOST_COMPILED:
                 self._active.clear()
-            found = Active(name, definition.version, rule, Sought(program, matcher, program.conditions.examine))
-            self._active[name, definition] = found
-        return found
+            compiled = Active(name, definition.version, rule, Sought(program, matcher, program.conditions.examine))
+            self._active[name, definition] = compiled
+        return compiled
 
 
 class RuleSet:
@@ -90,7 +90,7 @@ class RuleSet:
     def __init__(self, book: RuleBook, work: EpochWork, shared: Entry) -> None:
         self._book, self._shared = book, shared
         held = shared.slots[_RULES] or {}
-        self._held = {name: [Definition(*each) for each in found] for name, found in held.items()}
+        self._held = {name: [Definition(*each) for each in stored] for name, stored in held.items()}
         self.has_dropped = False
         """Whether partial matches are to be forgotten."""
         # What is wrong with a row is said once, by the first subtask.
@@ -102,30 +102,34 @@ class RuleSet:
 
     def _drop_refused(self) -> None:
         """A definition that was accepted before and is refused now goes to the dead letters; the others go on."""
-        for name, found in list(self._held.items()):
+        for name, definitions in list(self._held.items()):
             try:
-                for definition in found:
+                for definition in definitions:
                     self._book.active(name, definition)
             except MillstreamError as problem:
-                self._bad.refuse_result({RULE: name, VERSION: found[-1].version, DEFINITION: found[-1].text}, problem)
+                self._bad.refuse_result(
+                    {RULE: name, VERSION: definitions[-1].version, DEFINITION: definitions[-1].text}, problem
+                )
                 self.has_dropped = True
                 self._put(name, [])
 
     def active(self) -> list[Active]:
         """Everything to look for, by name and age."""
         return [
-            self._book.active(name, definition) for name, found in sorted(self._held.items()) for definition in found
+            self._book.active(name, definition)
+            for name, definitions in sorted(self._held.items())
+            for definition in definitions
         ]
 
     def generations(self) -> set[str]:
         """The names under which partial matches are kept."""
-        return {str(definition.generation) for found in self._held.values() for definition in found}
+        return {str(definition.generation) for definitions in self._held.values() for definition in definitions}
 
     def retire(self, reached: int) -> None:
         """Forget replaced definitions whose last partial match has run out of time."""
-        for name, found in list(self._held.items()):
-            kept = [definition for definition in found if not self._is_over(name, definition, reached)]
-            if len(kept) < len(found):
+        for name, definitions in list(self._held.items()):
+            kept = [definition for definition in definitions if not self._is_over(name, definition, reached)]
+            if len(kept) < len(definitions):
                 self._put(name, kept)
 
     def _is_over(self, name: str, definition: Definition, reached: int) -> bool:
@@ -154,13 +158,13 @@ class RuleSet:
         if not name or (text is None and not row.get(DELETED)):
             msg = "a row that brings a pattern needs a name and a definition"
             raise self._refused(msg, name)
-        found = self._held.get(name, [])
-        newest = found[-1] if found and found[-1].replaced_at == NEVER else None
+        present = self._held.get(name, [])
+        newest = present[-1] if present and present[-1].replaced_at == NEVER else None
         if newest is not None and given is not None and given < newest.version:
             msg = f"version {given} is older than version {newest.version}, which is in force"
             raise self._refused(msg, name)
         if row.get(DELETED):
-            self.has_dropped |= bool(found)
+            self.has_dropped |= bool(present)
             self._put(name, [])
             return
         version = given if given is not None else newest.version + 1 if newest is not None else 1
@@ -169,15 +173,15 @@ class RuleSet:
                 msg = f"version {version} is in force with another definition"
                 raise self._refused(msg, name)
             return
-        self._add(name, found, Definition(version, (self._shared.slots[_GENERATION] or 0) + 1, NEVER, text), reached)
+        self._add(name, present, Definition(version, (self._shared.slots[_GENERATION] or 0) + 1, NEVER, text), reached)
 
-    def _add(self, name: str, found: list[Definition], definition: Definition, reached: int) -> None:
+    def _add(self, name: str, present: list[Definition], definition: Definition, reached: int) -> None:
         self._book.active(name, definition)
         older: list[Definition] = []
         if self._book.on_update == "keep":
-            older = [each._replace(replaced_at=min(each.replaced_at, reached)) for each in found]
+            older = [each._replace(replaced_at=min(each.replaced_at, reached)) for each in present]
         else:
-            self.has_dropped |= bool(found)
+            self.has_dropped |= bool(present)
         self._shared.slots[_GENERATION] = definition.generation
         self._put(name, [*older, definition])
 

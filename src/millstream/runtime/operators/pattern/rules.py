@@ -19,6 +19,7 @@ from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, row_settings
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.pattern.buffer import Row
 from millstream.runtime.operators.pattern.compile import Program
@@ -98,11 +99,13 @@ class RulesOperator:
         return Due().event
 
     def _matching(self, work: EpochWork, entries: Entries, rules: RuleSet, phase: int) -> Matching:
-        found = rules.active()
-        for active in found:
+        in_force = rules.active()
+        for active in in_force:
             active.sought.program.conditions.now = work.times.now
-        results = {output: RuleResults(self._node, self._rows, work, output, found) for output in (MAIN, TIMED_OUT)}
-        return Matching(self._node, [_careful(active, self._node, work) for active in found], results, entries, phase)
+        results = {output: RuleResults(self._node, self._rows, work, output, in_force) for output in (MAIN, TIMED_OUT)}
+        return Matching(
+            self._node, [_careful(active, self._node, work) for active in in_force], results, entries, phase
+        )
 
 
 def _careful(active: Active, node: StreamNode, work: EpochWork) -> Sought:
@@ -144,7 +147,7 @@ class RuleResults:
 
     def _measures(self, active: Active) -> MeasureResults:
         measures: Measures = active.rule.measures if self._output == MAIN else active.rule.timed_out
-        schema = Schema((*self._keys, *(Field(name, found.expression.type) for name, found in measures)))
+        schema = Schema((*self._keys, *(Field(name, measure.expression.type) for name, measure in measures)))
         counts = self._work.ledger.count(self._node.id)
         emit = self._written(active)
         return MeasureResults(
@@ -191,3 +194,6 @@ class RuleResults:
         """Hand on what is held."""
         for results in self._by_program.values():
             results.flush()
+
+
+PATTERN_RULES = KeyedKind(takes=Patterns, operator=RulesOperator, stores=rule_stores, settings=row_settings)

@@ -21,7 +21,7 @@ class Take:
 
     __slots__ = ("gap", "stage", "target", "test", "untils")
 
-    def __init__(self, stage: int, test: Test, target: State, gap: int | None, untils: tuple[Test, ...]) -> None:
+    def __init__(self, stage: int, test: Test, target: MatchState, gap: int | None, untils: tuple[Test, ...]) -> None:
         self.stage, self.test, self.target, self.gap, self.untils = stage, test, target, gap, untils
 
 
@@ -30,7 +30,7 @@ class Fork:
 
     __slots__ = ("guard", "target")
 
-    def __init__(self, target: State, guard: State | None = None) -> None:
+    def __init__(self, target: MatchState, guard: MatchState | None = None) -> None:
         self.target, self.guard = target, guard
 
     @property
@@ -39,7 +39,7 @@ class Fork:
         return self.guard is not None and self.guard.passes != "nothing"
 
 
-class State:
+class MatchState:
     """Where a partial match waits."""
 
     __slots__ = (
@@ -57,9 +57,9 @@ class State:
         self.forks: list[Fork] = []
         self.stops: tuple[Test, ...] = ()
         """Rows that end the partial match."""
-        self.blocks: tuple[State, ...] = ()
+        self.blocks: tuple[MatchState, ...] = ()
         """Greedy stages before: a row that one of them takes ends the wait here, one that ends them lifts the guard."""
-        self.origin: State = self
+        self.origin: MatchState = self
         """The state without these guards."""
         self.is_final = self.is_pending = self.needs_row = False
         self.accepts = False
@@ -72,7 +72,7 @@ class State:
         """How long after the last row any stage still takes one; `None` for ever."""
         self.choices: tuple[Take, ...] | None = None
         """When at most one thing can happen: the stages to try, of which the first that takes the row counts."""
-        self.otherwise: State | None = None
+        self.otherwise: MatchState | None = None
         """Beside `choices`: where to wait when none takes the row; `None` ends the partial match."""
 
     @property
@@ -80,20 +80,20 @@ class State:
         """The rows that end the repetition of its stage."""
         return () if self.take is None else self.take.untils
 
-    def copy(self, number: int) -> State:
+    def copy(self, number: int) -> MatchState:
         """The same with another number; nothing leads to it yet."""
-        made = State(number)
+        made = MatchState(number)
         made.take, made.passes, made.closes, made.forks = self.take, self.passes, self.closes, self.forks
         made.stops, made.blocks = self.stops, self.blocks
         made.is_final, made.is_pending, made.needs_row = self.is_final, self.is_pending, self.needs_row
         return made
 
 
-Waits = dict[tuple[int, Guards], State]
+Waits = dict[tuple[int, Guards], MatchState]
 """Where a match waits instead of in a state, by its number, when it left greedy stages that still wait for rows."""
 
 
-def link(states: list[State]) -> tuple[dict[int, int], Waits]:
+def link(states: list[MatchState]) -> tuple[dict[int, int], Waits]:
     """Complete the states of a pattern; those that are added come behind, for partial matches are kept by number.
 
     Returns:
@@ -112,30 +112,30 @@ def link(states: list[State]) -> tuple[dict[int, int], Waits]:
     return successors, waits
 
 
-def _accepts_unguarded(state: State) -> bool:
+def _accepts_unguarded(state: MatchState) -> bool:
     if state.is_final:
         return True
     return not state.needs_row and any(f.guard is None and _accepts_unguarded(f.target) for f in state.forks)
 
 
-def _goes_on(state: State) -> bool:
+def _goes_on(state: MatchState) -> bool:
     """Whether a row can still be taken or is needed from here on."""
     return any(leaf.take is not None or leaf.needs_row for leaf in _reached(state))
 
 
-def _reached(state: State) -> Iterator[State]:
+def _reached(state: MatchState) -> Iterator[MatchState]:
     """A state and those it forks to."""
     waiting, seen = [state], set()
     while waiting:
-        found = waiting.pop()
-        if found.number not in seen:
-            seen.add(found.number)
-            yield found
-            waiting += [fork.target for fork in found.forks]
+        reached = waiting.pop()
+        if reached.number not in seen:
+            seen.add(reached.number)
+            yield reached
+            waiting += [fork.target for fork in reached.forks]
 
 
-def _succeeded(states: list[State], held_back: Iterable[State]) -> dict[int, int]:
-    successors: dict[int, State] = {}
+def _succeeded(states: list[MatchState], held_back: Iterable[MatchState]) -> dict[int, int]:
+    successors: dict[int, MatchState] = {}
     for state in held_back:
         successors[state.number] = state.copy(len(states))
         states.append(successors[state.number])
@@ -145,11 +145,11 @@ def _succeeded(states: list[State], held_back: Iterable[State]) -> dict[int, int
     return {number: successor.number for number, successor in successors.items()}
 
 
-def _waits(states: list[State]) -> Waits:
+def _waits(states: list[MatchState]) -> Waits:
     made: Waits = {}
     built = list(states)
 
-    def walk(state: State, guards: Guards) -> None:
+    def walk(state: MatchState, guards: Guards) -> None:
         if state.take is not None and state.passes != "nothing" and guards and (state.number, guards) not in made:
             made[state.number, guards] = copy = state.copy(len(states))
             copy.blocks, copy.origin = tuple(built[number] for number in guards), state
@@ -168,19 +168,19 @@ def _waits(states: list[State]) -> Waits:
     return made
 
 
-def derive(states: list[State], waits: Waits) -> None:
+def derive(states: list[MatchState], waits: Waits) -> None:
     """What follows for each state from those it leads to."""
     for state in states:
         state.accepts, state.concludes = _accepts(state), _concludes(state)
         state.patience = _patience(state)
     for state in states:
-        found = _choices(state)
-        if found is not None:
-            state.choices, state.otherwise = found
+        ways = _choices(state)
+        if ways is not None:
+            state.choices, state.otherwise = ways
     _mark_given(states, waits)
 
 
-def _mark_given(states: list[State], waits: Waits) -> None:
+def _mark_given(states: list[MatchState], waits: Waits) -> None:
     entered: dict[int, list[bool]] = {}
     for target in {state.take.target.number: state.take.target for state in states if state.take is not None}.values():
         # A match waits in a state that forks until the next row, and then in one that it forks to.
@@ -190,19 +190,19 @@ def _mark_given(states: list[State], waits: Waits) -> None:
     for (number, _), state in waits.items():
         entered[state.number] = entered.get(number, [])
     for state in states:
-        found = entered.get(state.number, [])
-        state.is_given = bool(found) and all(found)
+        are_whole = entered.get(state.number, [])
+        state.is_given = bool(are_whole) and all(are_whole)
 
 
-def _accepts(state: State) -> bool:
+def _accepts(state: MatchState) -> bool:
     return state.is_final or (not state.needs_row and any(_accepts(fork.target) for fork in state.forks))
 
 
-def _concludes(state: State) -> bool:
+def _concludes(state: MatchState) -> bool:
     return state.is_pending or any(_concludes(fork.target) for fork in state.forks)
 
 
-def _patience(state: State) -> int | None:
+def _patience(state: MatchState) -> int | None:
     """The longest gap of the stages that may follow; without one for each of them there is no end."""
     if state.is_pending:
         return state.patience
@@ -212,7 +212,7 @@ def _patience(state: State) -> int | None:
     return max(known) if known and len(known) == len(gaps) else None
 
 
-def _choices(state: State) -> tuple[tuple[Take, ...], State | None] | None:
+def _choices(state: MatchState) -> tuple[tuple[Take, ...], MatchState | None] | None:
     """What to try one after the other, where no two things can happen for one row."""
     if state.stops or state.blocks or state.is_pending or state.needs_row:
         return None

@@ -14,7 +14,8 @@ from millstream.graph.step import LATE
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import TIME, from_table
 from millstream.runtime.bad_records import failure
-from millstream.runtime.operators.contract import EpochWork, Numbers, end_of_pages, in_order_of_pages, key_codes
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.grouping import Numbers, end_of_pages, in_order_of_pages, key_codes
 from millstream.state.pages import NEVER
 from millstream.state.segment import INDEX, Places, Segment, Times, codes_of
 from millstream.state.segments import Segments, index_uid

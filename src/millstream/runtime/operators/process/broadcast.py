@@ -16,10 +16,12 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import Field, Schema
 from millstream.records.batch import from_table
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.chain.stages import Ledger
-from millstream.runtime.operators.contract import CHUNK, EpochWork, RowOutput
+from millstream.runtime.chain.ledger import Ledger
+from millstream.runtime.operators.contract import CHUNK, EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
-from millstream.runtime.operators.process.operator import Calls
+from millstream.runtime.operators.process.operator import ProcessCalls
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due, PageId
 from millstream.state.slots import Store, slots_of, stored_types
@@ -37,6 +39,11 @@ def broadcast_stores(node: StreamNode) -> tuple[Store, ...]:
     keyed = Store(uid=node.uid, content=slots_of(operation.states), keys=node.input_schema.select(node.keys))
     shared = Store(uid=broadcast_uid(node), content=slots_of(operation.broadcast), keys=SCOPE, is_broadcast=True)
     return (*((keyed,) if node.keys else ()), *((shared,) if operation.broadcast else ()))
+
+
+def takes_broadcast(node: StreamNode) -> bool:
+    """Whether the second stream of a node reaches every subtask."""
+    return node.inputs[1].partition == "broadcast"
 
 
 def broadcast_uid(node: StreamNode) -> str:
@@ -70,7 +77,7 @@ class BroadcastOperator:
         return keyed.flush() if self._node.keys else Due()
 
 
-class _BroadcastCalls(Calls):
+class _BroadcastCalls(ProcessCalls):
     """The calls of one epoch. Only the first subtask emits, counts and refuses what broadcast rows give."""
 
     def __init__(self, node: StreamNode, operation: CoProcess, work: EpochWork, keyed: Entries, shared: Entry) -> None:
@@ -78,10 +85,10 @@ class _BroadcastCalls(Calls):
         self._work = work
         self.is_broadcasting = False
         declared = states_of(operation.function.target)
-        for slot, state in enumerate(operation.broadcast):
+        for place, state in enumerate(operation.broadcast):
             own = declared[state.name]
             assert isinstance(own, BroadcastState), f"{state.name!r} is declared as broadcast state"
-            setattr(self._function, state.name, own.bound_to(_SharedCell(self, shared, slot)))
+            setattr(self._function, state.name, own.bound_to(_SharedCell(self, shared, place)))
 
     def main(self, tables: list[pa.Table], watermark: int) -> None:
         """Rows of the stream itself."""
@@ -140,19 +147,27 @@ class _Nowhere(RowOutput):
 class _SharedCell:
     """One broadcast state."""
 
-    __slots__ = ("_calls", "_shared", "_slot")
+    __slots__ = ("_calls", "_place", "_shared")
 
-    def __init__(self, calls: _BroadcastCalls, shared: Entry, slot: int) -> None:
-        self._calls, self._shared, self._slot = calls, shared, slot
+    def __init__(self, calls: _BroadcastCalls, shared: Entry, place: int) -> None:
+        self._calls, self._shared, self._place = calls, shared, place
 
     def load(self) -> Any:
-        return self._shared.slots[self._slot]
+        return self._shared.slots[self._place]
 
     def store(self, content: Any) -> None:
-        self._shared.slots[self._slot] = content
+        self._shared.slots[self._place] = content
         self._shared.is_dirty = True
 
     def require_writable(self) -> None:
         if not self._calls.is_broadcasting:
             msg = "broadcast state is changed by rows of the broadcast stream only: other subtasks would not know"
             raise StepFailed(msg, code="STATE-006", hint="change it in process_broadcast")
+
+
+BROADCAST_PROCESS = KeyedKind(
+    takes=CoProcess,
+    when=takes_broadcast,
+    operator=BroadcastOperator,
+    stores=broadcast_stores,
+)

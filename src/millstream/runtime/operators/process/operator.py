@@ -19,11 +19,14 @@ from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import BadRecords
-from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
-from millstream.state.slots import process_slots, stored_types
+from millstream.state.slots import Store, own_store, process_slots, stored_types
 from millstream.state.ttl import ExpiringCell, Sweep
 
 
@@ -41,18 +44,18 @@ class ProcessOperator:
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, due timers in time order, rows after it."""
         entries = self._paging.entries(work, self._node.uid, self._keys, self._slots)
-        calls = Calls(self._node, self._operation, work, entries)
+        calls = ProcessCalls(self._node, self._operation, work, entries)
         self._rows(calls, work.before, work.other_before, work.times.before)
         calls.advance(work.times)
         self._rows(calls, work.after, work.other_after, work.times.watermark)
         calls.close()
         return entries.flush()
 
-    def _rows(self, calls: Calls, rows: list[pa.Table], _: list[pa.Table], watermark: int) -> None:
+    def _rows(self, calls: ProcessCalls, rows: list[pa.Table], _: list[pa.Table], watermark: int) -> None:
         calls.rows(rows, watermark)
 
 
-class Calls:
+class ProcessCalls:
     """The calls of one epoch: binds state to the current key and collects what the function emits."""
 
     def __init__(self, node: StreamNode, operation: Process | CoProcess, work: EpochWork, entries: Entries) -> None:
@@ -68,7 +71,7 @@ class Calls:
             if name == MAIN or name in dict(operation.outputs)
         }
         self._main = self._outputs[MAIN]
-        self._context = _Context(self._outputs, work.times.now, node.id)
+        self._context = _ProcessContext(self._outputs, work.times.now, node.id)
         self._function = _bound(operation.function.target, operation.states, self._context)
 
     def rows(
@@ -128,7 +131,7 @@ class Calls:
 
     def _fire_share(self, due: list[Entry], kind: str, until: int, *, is_event: bool) -> None:
         """An event-time timer that is set meanwhile and is due already joins them."""
-        firing = self._context.firing = _Firing(until)
+        firing = self._context.firing = _DueTimers(until)
         for entry in due:
             for at in getattr(entry, kind):
                 firing.add(at, entry)
@@ -163,7 +166,7 @@ def _spread(times: list[int], ends: list[int]) -> list[int | None]:
     return [time for time, start, end in zip(times, [0, *ends], ends, strict=False) for _ in range(end - start)]
 
 
-class _Firing:
+class _DueTimers:
     """Timers due until an instant, taken in the order of time; more may be added while they are taken."""
 
     def __init__(self, until: int) -> None:
@@ -182,7 +185,7 @@ class _Firing:
             yield at, entry
 
 
-class _Context:
+class _ProcessContext:
     """What user code sees of the current row; satisfies `api.process.Context`."""
 
     def __init__(self, outputs: dict[str, RowOutput], now: int, step: str) -> None:
@@ -190,7 +193,7 @@ class _Context:
         self.watermark = 0
         self.timestamp: int | None = None
         self.entry: Entry
-        self.firing: _Firing | None = None
+        self.firing: _DueTimers | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -232,31 +235,40 @@ class _Context:
         self.entry.is_dirty = True
 
 
-class _Cell:
-    """One slot of the current entry."""
+class _EntryCell:
+    """One state of the current key."""
 
-    __slots__ = ("_context", "_slot")
+    __slots__ = ("_context", "_place")
 
-    def __init__(self, context: _Context, slot: int) -> None:
-        self._context, self._slot = context, slot
+    def __init__(self, context: _ProcessContext, place: int) -> None:
+        self._context, self._place = context, place
 
     def load(self) -> Any:
-        return self._context.entry.slots[self._slot]
+        return self._context.entry.slots[self._place]
 
     def store(self, content: Any) -> None:
         entry = self._context.entry
-        entry.slots[self._slot] = content
+        entry.slots[self._place] = content
         entry.is_dirty = True
 
 
-def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _Context) -> Any:
+def _bound(function: Any, states: tuple[StateDescriptor, ...], context: _ProcessContext) -> Any:
     bound = copy.copy(function)
     declared = states_of(function)
-    for slot, state in enumerate(states):
-        cell: StateCell = _Cell(context, slot) if state.ttl is None else ExpiringCell(context, slot, state)
+    for place, state in enumerate(states):
+        cell: StateCell = _EntryCell(context, place) if state.ttl is None else ExpiringCell(context, place, state)
         own = declared[state.name].bound_to(cell)
         if type(own) is ValueState:
             # The hot path of most functions: the state's two methods are the cell's own.
             own.__dict__.update(value=cell.load, update=cell.store)
         setattr(bound, state.name, own)
     return bound
+
+
+def process_stores(node: StreamNode) -> tuple[Store, ...]:
+    """The declared states of each key."""
+    assert isinstance(node.operation, (Process, CoProcess))
+    return own_store(node, process_slots(node.operation))
+
+
+PROCESS = KeyedKind(takes=Process, operator=ProcessOperator, stores=process_stores)

@@ -10,8 +10,11 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, from_table
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.join.keys import same_or_null
+from millstream.runtime.operators.rank.operator import is_first_come, rank_settings
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Codes, Flags, Segment, codes_of
 from millstream.state.segments import Segments, index_uid
@@ -77,10 +80,19 @@ class FirstRowOperator:
         nothing = np.zeros(keys.num_rows, np.int64)
         asking = Segment.arrived(keys, codes, nothing, nothing)
         known: Flags = np.zeros(keys.num_rows, np.bool_)
-        for found in seen.find(asking, _MANY):
-            holds = found.segment.ends[found.places] >= now
-            mine, theirs = asking.take(found.asking), found.segment.take(found.places)
+        for pairs in seen.find(asking, _MANY):
+            holds = pairs.segment.ends[pairs.places] >= now
+            mine, theirs = asking.take(pairs.asking), pairs.segment.take(pairs.places)
             for key in self._node.keys:
                 holds &= same_or_null(mine.column(key), theirs.column(key))
-            known[asking.origins(found.asking[holds])] = True
+            known[asking.origins(pairs.asking[holds])] = True
         return known
+
+
+FIRST_ROW = KeyedKind(
+    takes=Deduplicate,
+    when=is_first_come,
+    operator=FirstRowOperator,
+    stores=seen_stores,
+    settings=rank_settings,
+)

@@ -13,9 +13,12 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
 from millstream.records.batch import TIME, Batch
 from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.exchange.ranking import RankingSender
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, SendingEnd, Settings
 from millstream.runtime.operators.join.pairs import event_times
-from millstream.runtime.operators.rank.order import Numbers, Ranking, newest_times, times_of
+from millstream.runtime.operators.rank.order import KeyRanking, Numbers, newest_times, times_of
 from millstream.state.compat.float_keys import several_forms
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Places, Segment, codes_of
@@ -72,7 +75,7 @@ class RankOperator:
         assert isinstance(node.operation, (TopN, Deduplicate))
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
         self._stored = ranked_columns(node)
-        self._ranking = Ranking(node)
+        self._ranking = KeyRanking(node)
 
     def run(self, work: EpochWork) -> Due:
         """Rank what came, emit what changed, store."""
@@ -92,7 +95,7 @@ class RankOperator:
     def _take(self, tables: list[pa.Table], kept: Segments, work: EpochWork, phase: int) -> None:
         came = self._came(tables)
         codes = codes_of([came.column(key) for key in self._node.keys], self._key_groups)
-        held = [_Held(found.segment, found.places) for found in kept.find(Segment(np.unique(codes)), _MANY)]
+        held = [_Held(pairs.segment, pairs.places) for pairs in kept.find(Segment(np.unique(codes)), _MANY)]
         held = [each.alive() for each in held]
         known = pa.Table.from_batches([each.segment.take(each.places) for each in held], self._stored)
         both = pa.concat_tables([known, came]).combine_chunks()
@@ -116,14 +119,14 @@ class RankOperator:
         column = self._stored.get_field_index(_RANK)
         firsts = [segment.codes[at[np.asarray(segment.take(at).column(column)) == 1]] for segment, at in live]
         codes, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *firsts]), return_counts=True)
-        found = [(segment, at[np.isin(segment.codes[at], codes[counts > 1])]) for segment, at in live]
-        rows = pa.Table.from_batches([segment.take(places) for segment, places in found], self._stored)
+        doubled = [(segment, at[np.isin(segment.codes[at], codes[counts > 1])]) for segment, at in live]
+        rows = pa.Table.from_batches([segment.take(places) for segment, places in doubled], self._stored)
         if not rows.num_rows:
             return
         if self._operation.by is None:
             key = tuple(rows.column(name)[0].as_py() for name in self._node.keys)
             raise several_forms(self._node.uid, [key])
-        for segment, places in found:
+        for segment, places in doubled:
             segment.mark(places)
         self._take([rows], kept, work, BEFORE)
 
@@ -170,3 +173,37 @@ class RankOperator:
         for start in range(0, rows.num_rows, _EMIT_ROWS):
             batch = rows.slice(start, _EMIT_ROWS).to_batches()[0]
             work.emit(MAIN, Batch(batch, event_times(times[start : start + _EMIT_ROWS])), phase)
+
+
+def is_first_come(node: StreamNode) -> bool:
+    """Whether the first row of a key stays for good, so that nothing has to be ranked."""
+    assert isinstance(node.operation, Deduplicate)
+    return node.operation.is_first_come
+
+
+def rank_settings(node: StreamNode) -> Settings:
+    """What is stored depends on the order, and on how many rows are kept."""
+    operation = node.operation
+    assert isinstance(operation, (TopN, Deduplicate))
+    return {"by": operation.by, "keeps": operation.n if isinstance(operation, TopN) else operation.keep}
+
+
+def _sender(end: SendingEnd) -> Sender:
+    return RankingSender(end.rows, KeyRanking(end.node), end.counts, end.payload_bytes)
+
+
+TOP_N = KeyedKind(
+    takes=TopN,
+    operator=RankOperator,
+    stores=ranked_stores,
+    sender=_sender,
+    settings=rank_settings,
+)
+DEDUPLICATE = KeyedKind(
+    takes=Deduplicate,
+    when=lambda node: not is_first_come(node),
+    operator=RankOperator,
+    stores=ranked_stores,
+    sender=_sender,
+    settings=rank_settings,
+)

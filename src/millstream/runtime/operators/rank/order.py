@@ -1,4 +1,4 @@
-"""The order of the rows of each key, and the sending half of rankings: what cannot stay is not sent."""
+"""The order of the rows of each key, and the times that go with them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import pyarrow.compute as pc
 
 from millstream.graph.operations.rank import RANKS, Deduplicate, Order, TopN, WindowRank, order_of
 from millstream.graph.stream_graph import StreamNode
-from millstream.model.counts import StepCounts
 from millstream.model.schema import HIDDEN
 from millstream.model.time import MIN_TIME
-from millstream.records.batch import TIME, Batch
+from millstream.records.batch import TIME
 from millstream.records.canonical_keys import canonical
-from millstream.runtime.exchange.cells import AFTER, BEFORE, RowSender, joined_rows
-from millstream.runtime.operators.contract import key_codes
+from millstream.runtime.operators.grouping import key_codes
 
 NEWEST = HIDDEN + "newest"
 """Hidden column in payloads: the newest event time of the row's key, also of rows that were not sent."""
-_WORTHWHILE = 0.7
-"""Sorting out is given up in a task where more than this share of the rows stays."""
 Numbers = npt.NDArray[np.int64]
 _LEAST = np.int64(-(2**63))
 
@@ -44,7 +40,7 @@ class Ranked(NamedTuple):
         return np.repeat(np.maximum.reduceat(numbers[self.order], self.starts), lengths)
 
 
-class Ranking:
+class KeyRanking:
     """How many rows of a key stay, and in which order."""
 
     def __init__(self, node: StreamNode, *beside: str) -> None:
@@ -69,70 +65,6 @@ class Ranking:
         return Ranked(order, starts, ranks)
 
 
-class RankingSender:
-    """Sends the rows that are among the first of their key here, in the order they came.
-
-    A row that is not among the first N of some rows is not among the first N of more of them.
-    """
-
-    def __init__(self, rows: RowSender, ranking: Ranking, counts: StepCounts, limit: int) -> None:
-        self._rows, self._ranking, self._counts, self._limit = rows, ranking, counts, limit
-        self._held: list[list[Batch]] = [[], []]
-        self._bytes = 0
-        self._is_worthwhile = True
-
-    def send(self, batch: Batch, phase: int) -> None:
-        """Accept rows."""
-        self._counts.rows_in += batch.num_rows
-        self._counts.passed += batch.num_rows
-        if batch.num_rows == 0:
-            return
-        if not self._is_worthwhile:
-            self._rows.send(batch, phase)
-            return
-        self._held[phase].append(batch)
-        self._bytes += batch.rows.nbytes
-        if self._bytes >= self._limit:
-            self._sort_out()
-
-    def _sort_out(self) -> None:
-        """Keep what may stay; when that is much, send it."""
-        came = stay = self._bytes = 0
-        for phase in (BEFORE, AFTER):
-            for batch in joined_rows(self._held[phase]):
-                kept = self._best(batch)
-                came, stay = came + batch.num_rows, stay + kept.num_rows
-                self._held[phase] = [kept]
-                self._bytes += kept.rows.nbytes
-        self._is_worthwhile = stay <= _WORTHWHILE * came
-        if self._bytes >= self._limit // 2 or not self._is_worthwhile:
-            self._send_held()
-
-    def _best(self, batch: Batch) -> Batch:
-        table = pa.Table.from_batches([batch.with_time_column()])
-        ranked = self._ranking.of(table)
-        newest = np.empty(batch.num_rows, np.int64)
-        newest[ranked.order] = ranked.highest(newest_times([table]))
-        stays = np.sort(ranked.order[ranked.ranks <= self._ranking.n])
-        kept = batch.take(stays)
-        rows = kept.rows.drop_columns([NEWEST]) if NEWEST in kept.rows.schema.names else kept.rows
-        return Batch(rows.append_column(NEWEST, pa.array(newest[stays])), kept.times)
-
-    def _send_held(self) -> None:
-        for phase in (BEFORE, AFTER):
-            for batch in self._held[phase]:
-                self._rows.send(batch, phase)
-            self._held[phase] = []
-        self._bytes = 0
-
-    def close(self) -> None:
-        """Put everything still held into the outbox."""
-        if self._bytes:
-            self._sort_out()
-        self._send_held()
-        self._rows.close()
-
-
 def times_of(table: pa.Table) -> Numbers:
     """The event times of rows; behind a union some have none."""
     return _filled(table, TIME) if TIME in table.column_names else np.full(table.num_rows, MIN_TIME, np.int64)
@@ -140,11 +72,11 @@ def times_of(table: pa.Table) -> Numbers:
 
 def newest_times(tables: list[pa.Table]) -> Numbers:
     """For each row the newest time of its key, as far as its sender knows; of rows it did not sort out, their own."""
-    found = []
+    newest = []
     for table in tables:
         times = times_of(table)
-        found.append(np.maximum(times, _filled(table, NEWEST)) if NEWEST in table.column_names else times)
-    return np.concatenate(found)
+        newest.append(np.maximum(times, _filled(table, NEWEST)) if NEWEST in table.column_names else times)
+    return np.concatenate(newest)
 
 
 def _filled(table: pa.Table, name: str) -> Numbers:
@@ -191,8 +123,8 @@ def _numbers(values: pa.Array) -> Numbers:
     order = np.asarray(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(1, len(order) + 1)
-    found = places[np.asarray(encoded.indices.fill_null(0))] if len(order) else np.zeros(len(values), np.int64)
-    return np.where(np.asarray(values.is_null()), 0, found)
+    numbers = places[np.asarray(encoded.indices.fill_null(0))] if len(order) else np.zeros(len(values), np.int64)
+    return np.where(np.asarray(values.is_null()), 0, numbers)
 
 
 def _sortable(values: pa.Array) -> Numbers:

@@ -16,8 +16,10 @@ from millstream.records.batch import TIME, Batch, from_table
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_codes
-from millstream.runtime.operators.rank.order import Ranking
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind, Settings
+from millstream.runtime.operators.grouping import key_codes
+from millstream.runtime.operators.rank.order import KeyRanking
 from millstream.runtime.operators.window.grid import grid_of
 from millstream.state.pages import NEVER, Due
 from millstream.state.segment import INDEX, Segment, Times, codes_of
@@ -62,7 +64,7 @@ class WindowRankOperator:
         assert isinstance(node.operation, WindowRank)
         self._node, self._operation, self._key_groups = node, node.operation, key_groups
         self._grid = grid_of(node.operation.window)
-        self._ranking = Ranking(node, _END)
+        self._ranking = KeyRanking(node, _END)
         self._stored = waiting_columns(node)
 
     def run(self, work: EpochWork) -> Due:
@@ -128,12 +130,12 @@ class WindowRankOperator:
 
     def _shares(self, segments: list[Segment], after: int, until: int) -> Iterator[tuple[int, int]]:
         """Spans of time that hold the last instants of windows with a bounded number of rows, or of one window."""
-        found = [
+        passed = [
             ends[(ends - 1 > after) & (ends - 1 <= until)] - 1
             for segment in segments
             for _, ends in self._grid.windows_of(segment.times)
         ]
-        lasts, counts = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+        lasts, counts = np.unique(np.concatenate([np.empty(0, np.int64), *passed]), return_counts=True)
         numbers = np.cumsum(counts) // _SHARE
         for last in lasts[np.flatnonzero(np.diff(numbers, append=-1))].tolist():
             yield after, last
@@ -142,7 +144,7 @@ class WindowRankOperator:
     def _in_windows(self, segments: Iterable[Segment], after: int, until: int) -> pa.Table:
         """Rows in the order they came, once for each of their windows whose last instant lies in (after, until]."""
         columns = [*self._stored, pa.field(_START, pa.int64()), pa.field(_END, pa.int64())]
-        found = [pa.schema(columns).empty_table()]
+        tables = [pa.schema(columns).empty_table()]
         for segment in segments:
             parts = []
             for starts, ends in self._grid.windows_of(segment.times):
@@ -154,8 +156,8 @@ class WindowRankOperator:
             order = np.argsort(places, kind="stable")
             bounds = [pa.array(starts[order]), pa.array(ends[order])]
             rows = segment.take(places[order])
-            found.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
-        return pa.concat_tables(found).combine_chunks()
+            tables.append(pa.table([*rows.columns, *bounds], schema=pa.schema(columns)))
+        return pa.concat_tables(tables).combine_chunks()
 
     def _emit(self, rows: pa.Table, work: EpochWork, phase: int) -> None:
         """The best rows of each window, the oldest windows first, by key and rank."""
@@ -181,3 +183,11 @@ class WindowRankOperator:
 def _timestamps(column: pa.ChunkedArray) -> pa.Array:
     millis: Times = np.asarray(column.combine_chunks())
     return pa.array(millis * 1000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def _settings(node: StreamNode) -> Settings:
+    assert isinstance(node.operation, WindowRank)
+    return {"window": node.operation.window.stored}
+
+
+WINDOW_RANK = KeyedKind(takes=WindowRank, operator=WindowRankOperator, stores=waiting_stores, settings=_settings)

@@ -18,16 +18,21 @@ from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import EpochWork, group_by_key
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import group_by_key
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
+from millstream.runtime.operators.window.binning import binned_sender
+from millstream.runtime.operators.window.choice import is_binned
 from millstream.runtime.operators.window.cumulative_sums import sums_of
 from millstream.runtime.operators.window.grid import Times, grid_of
 from millstream.runtime.operators.window.results import WindowResults
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.runtime.operators.window.sums import START
 from millstream.state.columns import ColumnPages
 from millstream.state.pages import Due
-from millstream.state.slots import key_columns
+from millstream.state.slots import Store, key_columns, own_store
 
 _MARK = HIDDEN + "mark"
 
@@ -35,6 +40,11 @@ _MARK = HIDDEN + "mark"
 def window_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
     """What is stored: a row per key and bin."""
     return pa.schema([*key_columns(node), pa.field(BIN, pa.int64()), *accumulators.part_fields])
+
+
+def bin_stores(node: StreamNode) -> tuple[Store, ...]:
+    """Partial results per key and bin."""
+    return own_store(node, window_columns(node, accumulators_of(node)))
 
 
 class WindowAggregateOperator:
@@ -124,3 +134,13 @@ class WindowAggregateOperator:
 
 def _marked(table: pa.Table, mark: int) -> pa.Table:
     return table.append_column(_MARK, pa.array(np.full(table.num_rows, mark, np.int64)))
+
+
+BINNED_WINDOW = KeyedKind(
+    takes=Window,
+    when=is_binned,
+    operator=WindowAggregateOperator,
+    stores=bin_stores,
+    sender=binned_sender,
+    settings=window_settings,
+)

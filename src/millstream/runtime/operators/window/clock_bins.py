@@ -17,12 +17,16 @@ from millstream.runtime.exchange.cells import BEFORE
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.operator import accumulators_of
 from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import shares_of
-from millstream.runtime.operators.window.bins import window_columns
+from millstream.runtime.operators.window.binning import clock_sender
+from millstream.runtime.operators.window.bins import bin_stores, window_columns
+from millstream.runtime.operators.window.choice import is_binned_by_clock
 from millstream.runtime.operators.window.cumulative_sums import sums_of
 from millstream.runtime.operators.window.grid import Times, grid_of
 from millstream.runtime.operators.window.results import WindowResults
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.state.columns import ColumnPages
 from millstream.state.pages import Due, PageId
 
@@ -92,3 +96,13 @@ class ClockWindowOperator:
 def _bins(table: pa.Table) -> Times:
     bins: Times = np.asarray(table.column(BIN).combine_chunks())
     return bins
+
+
+CLOCK_WINDOW = KeyedKind(
+    takes=Window,
+    when=is_binned_by_clock,
+    operator=ClockWindowOperator,
+    stores=bin_stores,
+    sender=clock_sender,
+    settings=window_settings,
+)

@@ -29,11 +29,13 @@ class CumulativeSums(WindowSums):
         first, last = grid.number(after + 1), grid.number(until + 1) - 1
         starts: Times = np.asarray(bins.column(BIN).combine_chunks())
         numbers, opens = grid.numbers(starts), grid.numbers(grid.first_of(starts))
+        # A bin counts in all later windows of its round, up to the one that ends with bin `opens + span - 1`.
         is_needed = (numbers <= last) & (opens + grid.span > first)
         place = bins.schema.get_field_index(BIN)
         sums = bins.set_column(place, START, pa.array(numbers)).filter(pa.array(is_needed))
         if sums.num_rows == 0:
             return sums
+        # Time may go on to its end: results are not carried beyond the last window that any of these bins is in.
         last = min(last, int(opens[is_needed].max()) + grid.span - 1)
         reach = 1
         while reach < grid.span:

@@ -215,11 +215,11 @@ class CalendarGrid:
 
     def next_ends(self, starts: Times, watermark: int) -> Times:
         """For each bin, the last instant of its first window that is open, else of its last."""
-        found = self.all_later(starts, self.span) - 1
+        ends = self.all_later(starts, self.span) - 1
         for bins in range(self.span - 1, 0, -1):
             end = self.all_later(starts, bins) - 1
-            found = np.where(end > watermark, end, found)
-        return found
+            ends = np.where(end > watermark, end, ends)
+        return ends
 
     def last_ends(self, starts: Times) -> Times:
         """The end of the last window of each bin."""

@@ -83,10 +83,10 @@ class OpenWindows:
 
     def content_of(self, window: HeldWindow) -> Any:
         """What a window holds; it may be changed in place."""
-        found = self._live.get(window.end)
-        if found is None:
-            found = self._live[window.end] = self._decode(window.content)
-        return found
+        content = self._live.get(window.end)
+        if content is None:
+            content = self._live[window.end] = self._decode(window.content)
+        return content
 
     def set_content(self, window: HeldWindow, content: Any) -> None:
         """Let a window hold something else."""

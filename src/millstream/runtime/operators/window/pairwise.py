@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 LONGEST = 2**63 - 1
 
 
-class Part(NamedTuple):
+class MergedColumn(NamedTuple):
     """A column of partial results, and Arrow's name of the aggregate that merges its values."""
 
     name: str
@@ -23,6 +23,7 @@ class Part(NamedTuple):
 
 def _sum(earlier: pa.Array, later: pa.Array) -> pa.Array:
     both = pc.add(earlier, later)
+    # With null Arrow's sum is null, but here null only says that one of the two has nothing to add.
     return pc.coalesce(both, earlier, later) if both.null_count else both
 
 
@@ -69,7 +70,7 @@ _MERGED["max"] = _MERGED["min"]
 """Types that Arrow merges value by value; the first and the last it has of every type."""
 
 
-def are_pairable(parts: Sequence[Part]) -> bool:
+def are_pairable(parts: Sequence[MergedColumn]) -> bool:
     """Whether Arrow merges all of these columns value by value."""
     return all(
         part.merge in MERGES and (part.merge not in _MERGED or any(is_of(part.type) for is_of in _MERGED[part.merge]))
@@ -77,7 +78,7 @@ def are_pairable(parts: Sequence[Part]) -> bool:
     )
 
 
-def may_overflow(table: pa.Table, parts: Sequence[Part], values: int) -> bool:
+def may_overflow(table: pa.Table, parts: Sequence[MergedColumn], values: int) -> bool:
     """Whether a sum of so many values might not fit its integers."""
     summed = [part.name for part in parts if part.merge == "sum" and pa.types.is_integer(part.type)]
     return any(largest(table.column(name)) * values > LONGEST for name in summed)
@@ -87,12 +88,14 @@ def may_have_nan(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column may hold NaN; a sum tells in a fraction of the time that it takes to look at each value."""
     if not pa.types.is_floating(column.type):
         return False
+    # Infinities of both signs add up to NaN as well, and cost a closer look that finds nothing.
     total = pc.sum(column).as_py()
     return total is not None and math.isnan(total)
 
 
 def largest(column: pa.ChunkedArray) -> int:
     """How far the integers of a column are from zero at most."""
+    # As Python's numbers, which do not wrap around: the least integer of 64 bits has no opposite among them.
     bounds = pc.min_max(column).as_py()
     return 0 if bounds["min"] is None else max(-bounds["min"], bounds["max"])
 
@@ -107,7 +110,7 @@ class Cells(NamedTuple):
         """So many cells from a place on."""
         return Cells(self.is_there[count : count + length], [column.slice(count, length) for column in self.columns])
 
-    def merged(self, later: Cells, parts: Sequence[Part]) -> Cells:
+    def merged(self, later: Cells, parts: Sequence[MergedColumn]) -> Cells:
         """Each cell with the one that stands at its place among the later ones."""
         columns = [
             MERGES[part.merge](mine, theirs)

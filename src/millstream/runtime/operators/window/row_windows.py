@@ -11,15 +11,21 @@ from millstream.graph.operations.window import Window
 from millstream.graph.step import LATE, MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, RowOutput, key_rows
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.window.choice import goes_row_by_row
 from millstream.runtime.operators.window.contents import Came, Contents
 from millstream.runtime.operators.window.open_windows import HeldWindow, OpenWindows, assigner_of
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
+from millstream.state.slots import Store, own_store
 
 
-class _Adding(NamedTuple):
+class _KeyArrivals(NamedTuple):
     """Rows of one key on their way into its windows."""
 
     entry: Entry
@@ -63,7 +69,7 @@ class RowWindowOperator:
             came, late = self._contents.came(batch), list[int]()
             times = np.asarray(batch.times).tolist()
             for start, end, entry in pieces:
-                adding = _Adding(entry, OpenWindows(entry.slots[0], self._contents.decoded), watermark, out)
+                adding = _KeyArrivals(entry, OpenWindows(entry.slots[0], self._contents.decoded), watermark, out)
                 gone = [at for at in range(start, end) if not self._add(adding, came[at], times[at])]
                 if len(gone) < end - start:
                     self._settle(adding)
@@ -74,7 +80,7 @@ class RowWindowOperator:
             if late:
                 work.emit(LATE, batch.take(np.array(late)), phase)
 
-    def _add(self, adding: _Adding, came: Came, time: int) -> bool:
+    def _add(self, adding: _KeyArrivals, came: Came, time: int) -> bool:
         """Add a row to its windows; `False` when all of them are gone."""
         add, is_taken = self._join if self._are_sessions else self._put, False
         for start, end in self._windows_at(time):
@@ -89,7 +95,7 @@ class RowWindowOperator:
     def _is_gone(self, end: int, watermark: int) -> bool:
         return end - 1 + self._operation.lateness <= watermark
 
-    def _put(self, adding: _Adding, came: Came, start: int, end: int) -> HeldWindow | None:
+    def _put(self, adding: _KeyArrivals, came: Came, start: int, end: int) -> HeldWindow | None:
         """The window with these bounds and one more row; `None` when it is gone."""
         if self._is_gone(end, adding.watermark):
             return None
@@ -100,7 +106,7 @@ class RowWindowOperator:
         held.set_content(window, self._contents.added(held.content_of(window), came))
         return window
 
-    def _join(self, adding: _Adding, came: Came, start: int, end: int) -> HeldWindow | None:
+    def _join(self, adding: _KeyArrivals, came: Came, start: int, end: int) -> HeldWindow | None:
         """The session that a row makes with those it touches; `None` when it is gone.
 
         Held sessions stand in the order of time, the row that joins them behind.
@@ -118,7 +124,7 @@ class RowWindowOperator:
             content = self._contents.merged(held.content_of(earlier), content)
         return held.put(start, end, content, instead_of=touched)
 
-    def _settle(self, adding: _Adding) -> None:
+    def _settle(self, adding: _KeyArrivals) -> None:
         """Write windows to their entry, with the times at which it is due."""
         entry, held = adding.entry, adding.held
         held.encode(lambda content: self._contents.encoded(entry.key, content))
@@ -158,3 +164,16 @@ class RowWindowOperator:
     def _emit(self, key: tuple[Any, ...], window: HeldWindow, content: Any, out: RowOutput) -> None:
         for row in self._contents.closed(key, window, content):
             out.add(row, window.last)
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, Contents(node).slots)
+
+
+ROW_WINDOW = KeyedKind(
+    takes=Window,
+    when=goes_row_by_row,
+    operator=RowWindowOperator,
+    stores=_stores,
+    settings=window_settings,
+)

@@ -22,26 +22,20 @@ from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
 from millstream.runtime.operators.aggregate.operator import accumulators_of
-from millstream.runtime.operators.contract import EpochWork, key_codes
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.shares import Share, shares_of
+from millstream.runtime.operators.window.choice import is_merged_session
 from millstream.runtime.operators.window.grid import Times
 from millstream.runtime.operators.window.results import WindowResults
+from millstream.runtime.operators.window.settings import window_settings
 from millstream.state.columns import ColumnPages
 from millstream.state.pages import Due
-from millstream.state.slots import key_columns
+from millstream.state.slots import Store, key_columns, own_store
 
 _START, _END, _SESSION = HIDDEN + "start", HIDDEN + "end", HIDDEN + "session"
-_IN_ORDER = frozenset({"first", "last"})
-"""Aggregates that depend on the order in which rows come, which sorting loses."""
-
-
-def are_columnar_sessions(node: StreamNode) -> bool:
-    """Whether a node has sessions that are merged many at a time."""
-    operation = node.operation
-    if not isinstance(operation, Window) or operation.is_triggered or operation.window.kind != "session":
-        return False
-    return bool(operation.aggregates) and not any(each.kind in _IN_ORDER for _, each in operation.aggregates)
 
 
 def session_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
@@ -187,3 +181,16 @@ def sessions_of(
 
 def _column(table: pa.Table, name: str) -> Times:
     return np.asarray(table.column(name).combine_chunks())
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, session_columns(node, accumulators_of(node)))
+
+
+MERGED_SESSION = KeyedKind(
+    takes=Window,
+    when=is_merged_session,
+    operator=SessionAggregateOperator,
+    stores=_stores,
+    settings=window_settings,
+)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from millstream.model.schema import HIDDEN
 from millstream.runtime.exchange.combining import BIN
 from millstream.runtime.operators.aggregate.accumulate import Accumulators
-from millstream.runtime.operators.contract import key_codes
+from millstream.runtime.operators.grouping import key_codes
 from millstream.runtime.operators.window.grid import Grid, Times
 from millstream.runtime.operators.window.pairwise import Cells, are_pairable, may_overflow
 
@@ -62,6 +62,7 @@ class WindowSums:
         """A row per key and window whose last instant lies in (after, until], the oldest first; bins occur once each."""
         span = self._grid.span
         numbers = self._grid.numbers(np.asarray(bins.column(BIN).combine_chunks()))
+        # The last instant of a window comes right before its end, which is where bin `start + span` begins.
         first, last = self._grid.number(after + 1) + 1 - span, self._grid.number(until + 1) - span
         is_needed = (numbers >= first) & (numbers < last + span)
         place = bins.schema.get_field_index(BIN)
@@ -69,6 +70,7 @@ class WindowSums:
         if blocks.num_rows == 0:
             return blocks
         numbers = numbers[is_needed]
+        # Time may come from before all rows, or go on to its end: no more windows are counted than bins reach into.
         wanted = _Wanted(max(first, int(numbers.min()) + 1 - span), min(last, int(numbers.max())))
         windows = self._side_by_side(blocks, numbers, wanted)
         if windows is None:
@@ -104,9 +106,11 @@ class WindowSums:
         span, count = self._grid.span, wanted.last + 1 - wanted.first
         if not self._is_pairable or may_overflow(blocks, self._parts, span):
             return None
+        # Beside a cell for the start of each window, the last one needs those that it reaches into.
         width = count + span - 1
         keys, room = key_codes(blocks, self._keys)
         if room * width > _ROOM * blocks.num_rows:
+            # The codes of several columns leave room for combinations that do not occur; to close the gaps takes a sort.
             codes, keys = np.unique(keys, return_inverse=True)
             room = len(codes)
         if room * width > _ROOM * blocks.num_rows:
@@ -116,6 +120,7 @@ class WindowSums:
         windows = self._paired(_spread(blocks, rows, [part.name for part in self._parts]))
         places = np.flatnonzero(windows.is_there & (np.arange(len(windows.is_there)) % width < count))
         examples = np.zeros(room, np.int64)
+        # Any row of a key tells what the key is; the last one written stays.
         examples[keys] = np.arange(blocks.num_rows)
         named = blocks.select(list(self._keys)).take(pa.array(examples[places // width]))
         made = named.append_column(START, pa.array(wanted.first + places % width))

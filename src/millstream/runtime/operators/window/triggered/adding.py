@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.runtime.operators.window.open_windows import Assigner
-from millstream.runtime.operators.window.triggered.asked import CONTINUE, FIRE
-from millstream.runtime.operators.window.triggered.calls import Calls
+from millstream.runtime.operators.window.triggered.calls import WindowCalls
+from millstream.runtime.operators.window.triggered.running_trigger import CONTINUE, FIRE
 from millstream.runtime.operators.window.triggered.windows import ALWAYS, AnyWindow, Scope, settle
 from millstream.state.entries import Entry
 
 
-class Adding:
+class WindowAdding:
     """Adds rows of one key to its windows, in the order they came. Windows stand in the order of their ends, which differ."""
 
-    def __init__(self, calls: Calls, entry: Entry, assign: Assigner | None) -> None:
+    def __init__(self, calls: WindowCalls, entry: Entry, assign: Assigner | None) -> None:
         self._calls, self._entry, self._assign = calls, entry, assign
         self._lateness = calls.operation.lateness
         self._merges = calls.operation.window.kind == "session"

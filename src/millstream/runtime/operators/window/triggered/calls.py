@@ -5,15 +5,16 @@ from __future__ import annotations
 from millstream.graph.operations.window import Window
 from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.operators.contract import EpochWork, RowOutput
-from millstream.runtime.operators.window.triggered.asked import FIRE, PURGE
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
 from millstream.runtime.operators.window.triggered.functions import BoundFunction
-from millstream.runtime.operators.window.triggered.triggers import asked, trigger_spec, trigger_types
+from millstream.runtime.operators.window.triggered.running_trigger import FIRE, PURGE
+from millstream.runtime.operators.window.triggered.triggers import running_trigger, trigger_spec, trigger_types
 from millstream.runtime.operators.window.triggered.windows import AnyWindow, OpenWindow, Scope
 
 
-class Calls:
+class WindowCalls:
     """The calls of one epoch: trigger and function at work, and what they emit."""
 
     def __init__(self, node: StreamNode, contents: TriggeredContents, work: EpochWork) -> None:
@@ -31,7 +32,7 @@ class Calls:
         self._outputs, self._main = list(made.values()), made[MAIN]
         self.scope = Scope(node.id, operation.window, work.times.now, {n: made[n] for n in sides})
         spec = trigger_spec(operation)
-        self.trigger = asked(spec, self.scope, node.id)
+        self.trigger = running_trigger(spec, self.scope, node.id)
         self._width = len(trigger_types(spec))
         self.function = BoundFunction(operation, self.scope, node.id)
         self._clears = operation.accumulation == "discarding" and operation.lateness == 0

@@ -69,15 +69,15 @@ class TriggeredContents:
 
     def merged(self, contents: list[Any]) -> Any:
         """The content of windows that became one, the earliest first."""
-        found = [content for content in contents if content is not None]
-        if not found:
+        present = [content for content in contents if content is not None]
+        if not present:
             return None
         if self._keeps_rows:
-            return [element for content in found for element in content]
+            return [element for content in present for element in content]
         if self._values is None:
-            return functools.reduce(self._reduced, found)
-        held = list(found[0])
-        for other in found[1:]:
+            return functools.reduce(self._reduced, present)
+        held = list(present[0])
+        for other in present[1:]:
             self._values.merge(held, list(other))
         return held
 

@@ -16,10 +16,10 @@ from millstream.runtime.operators.window.triggered.windows import Scope, WindowC
 class Custom:
     """A trigger of the user; a copy serves each epoch, with its states bound to the open window."""
 
-    def __init__(self, spec: TriggerSpec, scope: Scope, step: str, slot: int) -> None:
+    def __init__(self, spec: TriggerSpec, scope: Scope, step: str, first: int) -> None:
         assert spec.function is not None, "a trigger of the user has a function"
         self._step, self._trigger = step, copy.copy(spec.function.target)
-        self._cells = [WindowCell(scope, "trigger", slot + place) for place in range(len(spec.states))]
+        self._cells = [WindowCell(scope, "trigger", first + place) for place in range(len(spec.states))]
         declared = states_of(self._trigger)
         for state, cell in zip(spec.states, self._cells, strict=True):
             setattr(self._trigger, state.name, declared[state.name].bound_to(cell))

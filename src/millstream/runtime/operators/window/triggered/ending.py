@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.runtime.operators.window.triggered.asked import CONTINUE, FIRE, Asked, Quiet
+from millstream.runtime.operators.window.triggered.running_trigger import CONTINUE, FIRE, Quiet, RunningTrigger
 from millstream.runtime.operators.window.triggered.windows import Scope
 
 
 class EndOfEventTime:
     """Fires when the watermark reaches the last instant; other triggers may rule before and after that."""
 
-    def __init__(self, early: Asked | None, late: Asked | None) -> None:
+    def __init__(self, early: RunningTrigger | None, late: RunningTrigger | None) -> None:
         self._early, self._late = early, late
 
     def on_row(self, row: Any, scope: Scope) -> int:

@@ -6,7 +6,7 @@ import heapq
 
 from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes
-from millstream.runtime.operators.window.triggered.calls import Calls
+from millstream.runtime.operators.window.triggered.calls import WindowCalls
 from millstream.runtime.operators.window.triggered.windows import AnyWindow, end_of, ends_by_clock, settle
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import NEVER
@@ -15,14 +15,14 @@ _TIMER, _END = 0, 1
 """At one instant, timers come before a window is forgotten."""
 
 
-class Firing:
+class WindowFiring:
     """Event time first, then the clock.
 
     When the input ends the clock will not go on: timers of the clock that are still waiting come once, in the order of time, and
     then every window is forgotten. So a window of the clock fires, and rows that wait for a repeated trigger are shown.
     """
 
-    def __init__(self, calls: Calls, entries: Entries, times: EpochTimes) -> None:
+    def __init__(self, calls: WindowCalls, entries: Entries, times: EpochTimes) -> None:
         self._calls, self._entries, self._times = calls, entries, times
         self._is_event = True
         self._heap: list[tuple[int, int, int, Entry, AnyWindow]] = []

@@ -27,13 +27,13 @@ class BoundFunction:
 
     def _bound(self, operation: Window, function: Any) -> Any:
         bound, declared = copy.copy(function), states_of(function)
-        for slot, state in enumerate(operation.key_states):
-            cell: StateCell = KeyCell(self._scope, slot)
+        for place, state in enumerate(operation.key_states):
+            cell: StateCell = KeyCell(self._scope, place)
             if state.ttl is not None:
-                cell = ExpiringCell(self._scope, slot, state)
+                cell = ExpiringCell(self._scope, place, state)
             setattr(bound, state.name, declared[state.name].bound_to(cell))
-        for slot, state in enumerate(operation.window_states):
-            setattr(bound, state.name, declared[state.name].bound_to(WindowCell(self._scope, "state", slot)))
+        for place, state in enumerate(operation.window_states):
+            setattr(bound, state.name, declared[state.name].bound_to(WindowCell(self._scope, "state", place)))
         return bound
 
     def clear(self) -> None:

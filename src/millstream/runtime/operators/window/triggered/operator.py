@@ -15,28 +15,31 @@ from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import list_of, tuple_of
 from millstream.runtime.bad_records import failure
 from millstream.runtime.exchange.cells import AFTER, BEFORE
-from millstream.runtime.operators.contract import EpochWork, key_rows
+from millstream.runtime.operators.contract import EpochWork
+from millstream.runtime.operators.declaration import KeyedKind
+from millstream.runtime.operators.grouping import key_rows
 from millstream.runtime.operators.paging import Paging
+from millstream.runtime.operators.window.choice import is_triggered, window_of
 from millstream.runtime.operators.window.open_windows import Assigner, assigner_of
-from millstream.runtime.operators.window.triggered.adding import Adding
-from millstream.runtime.operators.window.triggered.calls import Calls
+from millstream.runtime.operators.window.settings import window_settings
+from millstream.runtime.operators.window.triggered.adding import WindowAdding
+from millstream.runtime.operators.window.triggered.calls import WindowCalls
 from millstream.runtime.operators.window.triggered.contents import TriggeredContents
-from millstream.runtime.operators.window.triggered.firing import Firing
+from millstream.runtime.operators.window.triggered.firing import WindowFiring
 from millstream.runtime.operators.window.triggered.triggers import trigger_spec, trigger_types
 from millstream.runtime.operators.window.triggered.windows import OpenWindow
 from millstream.state.entries import Entries
 from millstream.state.pages import Due
-from millstream.state.slots import Slot, slots_of, stored_types
+from millstream.state.slots import Slot, Store, own_store, slots_of, stored_types
 from millstream.state.ttl import Sweep
 
 
-def triggered_slots(node: StreamNode) -> tuple[Slot, ...]:
-    """The states of the key, then the list of open windows."""
-    assert isinstance(node.operation, Window)
-    return _slots(node.operation, TriggeredContents(node))
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, _slots(window_of(node), TriggeredContents(node)))
 
 
 def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
+    """The states of the key, then the list of open windows."""
     trigger = tuple_of(*(kind | None for kind in trigger_types(trigger_spec(operation))))
     state = tuple_of(*(each.content | None for each in operation.window_states))
     generic: Any = OpenWindow
@@ -45,7 +48,7 @@ def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
 
 
 class TriggeredWindowOperator:
-    """Open windows per key, with trigger, pane and state; see `Firing` for what happens when time goes on."""
+    """Open windows per key, with trigger, pane and state; see `WindowFiring` for what happens when time goes on."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, Window)
@@ -65,9 +68,9 @@ class TriggeredWindowOperator:
         entries = self._paging.entries(work, self._node.uid, self._keys, self._types)
         sweep = Sweep(self._operation.key_states)
         entries.event_expiry = sweep.event_expiry
-        calls = Calls(self._node, self._contents, work)
+        calls = WindowCalls(self._node, self._contents, work)
         self._rows(work, work.before, work.times.before, entries, calls, BEFORE)
-        Firing(calls, entries, work.times).run()
+        WindowFiring(calls, entries, work.times).run()
         if self._operation.key_states:
             sweep.run(entries, now=work.times.now, watermark=work.times.watermark)
         calls.advance()
@@ -76,7 +79,7 @@ class TriggeredWindowOperator:
         return entries.flush()
 
     def _rows(
-        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, calls: Calls, phase: int
+        self, work: EpochWork, tables: list[pa.Table], watermark: int, entries: Entries, calls: WindowCalls, phase: int
     ) -> None:
         counts = work.ledger.count(self._node.id)
         calls.scope.watermark, calls.scope.clock = watermark, work.times.now
@@ -86,7 +89,7 @@ class TriggeredWindowOperator:
             values = self._contents.values_of(batch.rows)
             late = []
             for start, end, entry in pieces:
-                adding = Adding(calls, entry, self._assign)
+                adding = WindowAdding(calls, entry, self._assign)
                 late += [at for at in range(start, end) if not adding.add(rows[at], times[at], values[at])]
                 adding.settle()
             counts.rows_in += batch.num_rows
@@ -107,3 +110,12 @@ class TriggeredWindowOperator:
 def _assigner(operation: Window) -> Assigner | None:
     """The windows of an instant; `None` where there is one for all rows."""
     return assigner_of(operation.window) if operation.window.has_bounds else None
+
+
+TRIGGERED_WINDOW = KeyedKind(
+    takes=Window,
+    when=is_triggered,
+    operator=TriggeredWindowOperator,
+    stores=_stores,
+    settings=window_settings,
+)

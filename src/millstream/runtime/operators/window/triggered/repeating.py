@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.model.time import MIN_TIME
-from millstream.runtime.operators.window.triggered.asked import CONTINUE, FIRE, PURGE, Asked, Quiet, held
+from millstream.runtime.operators.window.triggered.running_trigger import (
+    CONTINUE,
+    FIRE,
+    PURGE,
+    Quiet,
+    RunningTrigger,
+    held,
+)
 from millstream.runtime.operators.window.triggered.windows import Scope, WindowCell
 
 
@@ -137,7 +144,7 @@ class EveryEvent(Quiet):
 class Purging:
     """Forgets the rows whenever the inner trigger fires."""
 
-    def __init__(self, inner: Asked) -> None:
+    def __init__(self, inner: RunningTrigger) -> None:
         self._inner = inner
 
     def on_row(self, row: Any, scope: Scope) -> int:

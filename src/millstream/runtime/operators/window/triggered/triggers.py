@@ -6,10 +6,10 @@ from typing import Any
 
 from millstream.graph.operations.window import Window
 from millstream.graph.windows.trigger import TriggerSpec
-from millstream.runtime.operators.window.triggered.asked import Asked
 from millstream.runtime.operators.window.triggered.custom import Custom
 from millstream.runtime.operators.window.triggered.ending import EndOfEventTime, EndOfProcessingTime
 from millstream.runtime.operators.window.triggered.repeating import Count, EveryEvent, EveryProcessing, Purging
+from millstream.runtime.operators.window.triggered.running_trigger import RunningTrigger
 from millstream.runtime.operators.window.triggered.windows import Scope, WindowCell
 
 
@@ -30,30 +30,30 @@ def trigger_types(spec: TriggerSpec) -> list[Any]:
     return types
 
 
-def asked(spec: TriggerSpec, scope: Scope, step: str, slot: int = 0) -> Asked:
-    """A trigger at work; its parts take their slots in the order of `trigger_types`."""
+def running_trigger(spec: TriggerSpec, scope: Scope, step: str, first: int = 0) -> RunningTrigger:
+    """A trigger at work; the states of its parts follow each other in the order of `trigger_types`, from the first place on."""
     match spec.kind:
         case "count":
-            return Count(WindowCell(scope, "trigger", slot), spec.rows)
+            return Count(WindowCell(scope, "trigger", first), spec.rows)
         case "every" if spec.time == "event":
-            return EveryEvent(WindowCell(scope, "trigger", slot), spec.interval)
+            return EveryEvent(WindowCell(scope, "trigger", first), spec.interval)
         case "every":
-            return EveryProcessing(WindowCell(scope, "trigger", slot), spec.interval)
+            return EveryProcessing(WindowCell(scope, "trigger", first), spec.interval)
         case "purging":
             assert spec.inner is not None, "purging has an inner trigger"
-            return Purging(asked(spec.inner, scope, step, slot))
+            return Purging(running_trigger(spec.inner, scope, step, first))
         case "custom":
-            return Custom(spec, scope, step, slot)
+            return Custom(spec, scope, step, first)
         case "processing_time":
             return EndOfProcessingTime()
         case _:
-            return _phased(spec, scope, step, slot)
+            return _phased(spec, scope, step, first)
 
 
-def _phased(spec: TriggerSpec, scope: Scope, step: str, slot: int) -> Asked:
+def _phased(spec: TriggerSpec, scope: Scope, step: str, first: int) -> RunningTrigger:
     early, late = spec.early_trigger, spec.late_trigger
     width = 0 if early is None else len(trigger_types(early))
     return EndOfEventTime(
-        None if early is None else asked(early, scope, step, slot),
-        None if late is None else asked(late, scope, step, slot + width),
+        None if early is None else running_trigger(early, scope, step, first),
+        None if late is None else running_trigger(late, scope, step, first + width),
     )

@@ -12,7 +12,7 @@ from millstream.errors import StepFailed
 from millstream.graph.operations.window import Window
 from millstream.graph.windows.window import WindowSpec
 from millstream.model.time import MAX_TIME, MIN_TIME
-from millstream.runtime.operators.contract import RowOutput
+from millstream.runtime.operators.output import RowOutput
 from millstream.state.entries import Entry
 
 C = TypeVar("C")
@@ -133,16 +133,16 @@ class Scope:
 
 
 class WindowCell:
-    """One slot of the open window's state, or of its trigger's."""
+    """One state of the open window, or of its trigger."""
 
-    __slots__ = ("_part", "_scope", "_slot")
+    __slots__ = ("_part", "_place", "_scope")
 
-    def __init__(self, scope: Scope, part: str, slot: int) -> None:
-        self._scope, self._part, self._slot = scope, part, slot
+    def __init__(self, scope: Scope, part: str, place: int) -> None:
+        self._scope, self._part, self._place = scope, part, place
 
     def content_of(self, window: AnyWindow) -> Any:
-        """The content of the slot in some window."""
-        return getattr(window, self._part)[self._slot]
+        """The content in some window."""
+        return getattr(window, self._part)[self._place]
 
     def load(self) -> Any:
         """The content for the open window."""
@@ -155,24 +155,24 @@ class WindowCell:
             # As it was decoded.
             slots = list(slots)
             setattr(self._scope.open, self._part, slots)
-        slots[self._slot] = content
+        slots[self._place] = content
 
 
 class KeyCell:
-    """One slot of the current key."""
+    """One state of the current key."""
 
-    __slots__ = ("_scope", "_slot")
+    __slots__ = ("_place", "_scope")
 
-    def __init__(self, scope: Scope, slot: int) -> None:
-        self._scope, self._slot = scope, slot
+    def __init__(self, scope: Scope, place: int) -> None:
+        self._scope, self._place = scope, place
 
     def load(self) -> Any:
         """The content for the key."""
-        return self._scope.entry.slots[self._slot]
+        return self._scope.entry.slots[self._place]
 
     def store(self, content: Any) -> None:
         """Replace the content."""
-        self._scope.entry.slots[self._slot] = content
+        self._scope.entry.slots[self._place] = content
         self._scope.entry.is_dirty = True
 
 

@@ -11,7 +11,7 @@ from millstream.runtime.operators.window.triggered.windows import AnyWindow, Sco
 CONTINUE, FIRE, PURGE = map(int, (TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE))
 
 
-class Asked(Protocol):
+class RunningTrigger(Protocol):
     """A trigger while a job runs. It sees the open window and its timers through the scope."""
 
     def on_row(self, row: Any, scope: Scope) -> int:
