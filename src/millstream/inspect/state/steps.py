@@ -11,7 +11,7 @@ from millstream.state.layout import StateLayout
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StepDifferences:
+class DifferingKeys:
     """How many keys of a step are in one state alone, or other there than in the other."""
 
     step: str
@@ -43,14 +43,14 @@ def _facts(state: StoredState, layout: StateLayout, *, counted: bool) -> dict[st
     }
 
 
-def differences(a: StoredState, b: StoredState) -> list[StepDifferences]:
+def differences(a: StoredState, b: StoredState) -> list[DifferingKeys]:
     """One value per step of either state, also where nothing differs."""
     return [_compared(a, b, uid) for uid in [*a.layouts, *(uid for uid in b.layouts if uid not in a.layouts)]]
 
 
-def _compared(a: StoredState, b: StoredState, uid: str) -> StepDifferences:
+def _compared(a: StoredState, b: StoredState, uid: str) -> DifferingKeys:
     if uid not in a.layouts or uid not in b.layouts:
         in_a, in_b = (state.entries(uid) if uid in state.layouts else 0 for state in (a, b))
-        return StepDifferences(step=uid, a=in_a, b=in_b)
+        return DifferingKeys(step=uid, a=in_a, b=in_b)
     sides = state_diff(a.step(uid), b.step(uid)).column(SIDE).to_pylist()
-    return StepDifferences(step=uid, a=sides.count("a"), b=sides.count("b"))
+    return DifferingKeys(step=uid, a=sides.count("a"), b=sides.count("b"))
