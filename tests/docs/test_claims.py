@@ -18,7 +18,6 @@ from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores import local, remote
 from millstream.cli.main import app
 from millstream.cli.projects import nexmark
-from millstream.cli.stored import doctor
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import committer, database, postgres
@@ -26,7 +25,7 @@ from millstream.connectors.print.spec import DECLARATION as PRINT
 from millstream.database import sqlite
 from millstream.driver import executors
 from millstream.graph.model import MAX_KEY_GROUPS
-from millstream.inspect import mending
+from millstream.inspect import machine, mending
 from millstream.jobmaster import attempts, requests
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
 from millstream.spark.start import launcher_jvm, private
@@ -59,8 +58,8 @@ QUOTED = [
     ("docs/reference/configuration.md", "| `state_bytes` | {:.0f} MiB |", MemoryBudget().state_bytes / MEBI),
     ("docs/reference/configuration.md", "| `cache_bytes` | {:.0f} MiB |", MemoryBudget().cache_bytes / MEBI),
     ("docs/reference/configuration.md", "| `driver_mb` | {} |", MemoryBudget().driver_mb),
-    ("docs/reference/configuration.md", "the Java that Spark uses, {} or newer", doctor.JAVA),
-    ("README.md", "Java {} or newer for Spark", doctor.JAVA),
+    ("docs/reference/configuration.md", "the Java that Spark uses, {} or newer", machine.JAVA),
+    ("README.md", "Java {} or newer for Spark", machine.JAVA),
     ("docs/concepts/epochs.md", "`sleep` ({} seconds)", {5.0: "five"}[failpoint._SLEEP_SECONDS]),
     ("docs/concepts/epochs.md", "| `timeout` | {:.0f} min |", EpochPolicy().timeout / 60_000),
     ("docs/concepts/epochs.md", "| `retained` | {} |", EpochPolicy().retained),

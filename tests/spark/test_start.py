@@ -40,9 +40,9 @@ job = ms.Job("ten", rows_per_epoch=ROWS)
 rows = job.source("rows", ms.datagen(rows=COUNT, fields={"n": {"kind": "sequence"}}))
 rows.with_columns(parity="n % 2").key_by("parity").aggregate(n=ms.count(), emit="end", id="counts").sink("out", ms.collect("out"))
 from millstream.plan.deployment import Deployment
-from millstream.driver.engine import run
+from millstream.driver.engine import ENGINE
 from millstream.connectors.collect.sink import collected
-run(job.compile(Deployment(master="local[2]", confs=CONFS)).deployment, listener=tell)
+ENGINE.run(job.compile(Deployment(master="local[2]", confs=CONFS)).deployment, listener=tell)
 print("ROWS", json.dumps(sorted(collected("out"), key=str)))
 """
 EXPECTED = [{"parity": 0, "n": 5}, {"parity": 1, "n": 5}]

@@ -16,7 +16,7 @@ SOURCES = Path(ms.__file__).parent
 ALLOWED = {
     "registry.py": "the door itself",
     "cli/jobs/target.py": "a job file is loaded by its path, which no name stands for",
-    "cli/stored/doctor.py": "asks which versions of packages are installed",
+    "inspect/machine.py": "asks which versions of packages are installed",
     "jobmaster/savepoint/take.py": "asks for the version of this package",
     "spark/start/choice.py": "asks where pyspark lies, without importing it",
     "spark/start/zygote_process.py": "a script that runs before this package can be imported",

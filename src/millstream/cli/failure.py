@@ -82,12 +82,12 @@ def error_lines(error: MillstreamError) -> list[str]:
 
 def user_line(trace: TracebackType | None) -> str | None:
     """The innermost line of the user's own code in a traceback."""
-    found = None
+    innermost = None
     for frame, line in traceback.walk_tb(trace):
         path = frame.f_code.co_filename
         if not path.startswith((_OURS, "<", *_LIBRARIES)):
-            found = f"{path}:{line}: {redacted(linecache.getline(path, line).strip())}"
-    return found
+            innermost = f"{path}:{line}: {redacted(linecache.getline(path, line).strip())}"
+    return innermost
 
 
 def _show(error: MillstreamError, *, debug: bool) -> None:

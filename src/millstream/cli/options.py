@@ -46,6 +46,19 @@ LeaseTerm = Annotated[str | None, typer.Option("--lease-term", help="A silent ow
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="DIR", help="The folder of savepoints; by default savepoints in the checkpoint."),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help="Names the request: asked again, it gives the same answer and does nothing new."),
+]
+Timeout = Annotated[str, typer.Option("--timeout", help="How long to wait for the answer.")]
+Native = Annotated[
+    bool, typer.Option("--native", help="A fast copy of the engine's own files, for the same plan on the same engine.")
+]
+
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of the job, as given to run.")
 ]

@@ -46,13 +46,13 @@ def batches_from_json(
         return json.dumps(rows[index], default=str) if raw is None else raw[index]
 
     for index, row in enumerate(rows):
-        found = row if isinstance(row, BadRecord) else _decoded(row, decoders, schema, ignore_extra=ignore_extra)
-        if isinstance(found, Mapping):
-            good.append((index, found))
+        outcome = row if isinstance(row, BadRecord) else _decoded(row, decoders, schema, ignore_extra=ignore_extra)
+        if isinstance(outcome, Mapping):
+            good.append((index, outcome))
             continue
         yield from _batches(good, schema, text)
         good = []
-        yield found if isinstance(found, BadRecord) else BadRecord(text(index), found)
+        yield outcome if isinstance(outcome, BadRecord) else BadRecord(text(index), outcome)
     yield from _batches(good, schema, text)
 
 
@@ -93,17 +93,17 @@ def _decoded(
     """The row with values that Arrow takes, or what is wrong with it."""
     if not isinstance(row, Mapping):
         return f"record is not an object; found {row!r}"
-    found = {name: row[name] for name in row if name in decoders} if ignore_extra else dict(row)
+    values = {name: row[name] for name in row if name in decoders} if ignore_extra else dict(row)
     for name, decode in decoders.items():
-        value = found.get(name)
+        value = values.get(name)
         if value is None or decode is None:
             continue
         try:
-            found[name] = decode(value)
+            values[name] = decode(value)
         except (TypeError, ValueError, ArithmeticError) as problem:
             known = type_name(schema[name].type)
             return f"column {name!r} has a value of another type; found {value!r}: {problem}; known: {known}"
-    return found
+    return values
 
 
 @functools.lru_cache(maxsize=512)
@@ -175,8 +175,8 @@ def _checked(value: Any, kind: type) -> Any:
 
 def _aware_time(value: Any) -> Any:
     if isinstance(value, str):
-        found = dt.datetime.fromisoformat(value)
-        return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+        instant = dt.datetime.fromisoformat(value)
+        return instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)
     return round(value) if isinstance(value, (float, decimal.Decimal)) else value
 
 

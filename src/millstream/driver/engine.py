@@ -13,6 +13,7 @@ from millstream.contract.engine import Engine
 from millstream.contract.pages import PageStore
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
+from millstream.spark.start.choice import has_context
 from millstream.spark.start.launch import start_early
 
 
@@ -38,10 +39,15 @@ class SparkEngine:
         return run(deployment, clock=clock, listener=listener, control=control, start=start, debug=debug)
 
     def read_level(self, folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, PageStore]]:
-        """The pages of a keyed level at a retained epoch, subtask by subtask; starts Spark where it does not run."""
-        from millstream.driver.reading import read_level
+        """The pages of a keyed level at a retained epoch, subtask by subtask: by a reader, unless Spark runs in this process."""
+        if has_context():
+            from millstream.driver.reading import read_level
 
-        return read_level(folder, manifest, level)
+            return read_level(folder, manifest, level)
+        # A run, which starts as fast as it can, has no use for it.
+        from millstream.driver.reader_client import read_by_reader
+
+        return read_by_reader(folder, manifest, level)
 
     def copy_state(self, folder: Path, root: Path, epoch: int) -> list[CopiedFile]:
         """Copy Spark's checkpoint of an epoch, once Spark has logged that the epoch is done."""

@@ -1,4 +1,4 @@
-"""Reads the state of a checkpoint on Spark, for people and for savepoints of a job that does not run."""
+"""Reads the state of a checkpoint through Spark in this process: in a reader, or where Spark runs already."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from millstream.spark.start.session import open_session
 from millstream.state.read_only import ReadOnlyPages
 
 
-def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tuple[int, ReadOnlyPages]]:
+def read_level(
+    folder: Path, manifest: EpochManifest, level: int, *, prefix: str = ""
+) -> Iterator[tuple[int, ReadOnlyPages]]:
     """The pages of a level, subtask by subtask; starts Spark when it does not run in this process.
 
     Args:
         folder: Spark's folder in the checkpoint.
         manifest: of an epoch whose commit Spark retains.
         level: the keyed level.
+        prefix: how the names of the wanted pages begin.
     """
     return read_subtasks(
         _session(manifest.parallelism),
@@ -31,6 +34,7 @@ def read_level(folder: Path, manifest: EpochManifest, level: int) -> Iterator[tu
         level=level,
         depth=manifest.depth,
         parallelism=manifest.parallelism,
+        prefix=prefix,
     )
 
 

@@ -57,8 +57,8 @@ class CheckpointView:
         Where two owners wrote one epoch, the one with the higher token had taken over before the epoch was durable.
         """
         names = self.store.names(manifest_prefix(head.lineage))
-        found = {epoch_of(name): name for name in names if head.epoch is not None and epoch_of(name) <= head.epoch}
-        return found if head.epoch is None else {**found, head.epoch: head.manifest}
+        durable = {epoch_of(name): name for name in names if head.epoch is not None and epoch_of(name) <= head.epoch}
+        return durable if head.epoch is None else {**durable, head.epoch: head.manifest}
 
     def undecided(self, head: Head) -> list[str]:
         """Manifests the head never came to name: epochs that were staged and not durable."""

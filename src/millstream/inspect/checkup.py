@@ -16,13 +16,12 @@ from millstream.checkpoint.lease import LEASE, LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.errors import CheckpointRefused, InvalidStep
 from millstream.inspect.checkpoint import CheckpointView, is_alive
+from millstream.inspect.lost_head import AGAIN, RESTORE, way_to_rebuild
 from millstream.local.state_files import load_state
 from millstream.spark.files.log_files import read_logs
 from millstream.spark.files.logs import LogProblem, compare_logs
 
 Status = Literal["ok", "note", "problem"]
-RESTORE = "restore it from a copy; or run with --from-savepoint DIR; or start over with --ignore-state-once"
-_AGAIN = f"{RESTORE}; going back to an older epoch is not safe, since the newest one may be published already"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +57,8 @@ def examine(view: CheckpointView) -> Checkup:
     manifest: EpochManifest | None = None
     if head is not None:
         remarks += _origin(head)
-        manifest, found = _newest(view, head)
-        remarks += [*found, *_others(view, head)]
+        manifest, remarked = _newest(view, head)
+        remarks += [*remarked, *_others(view, head)]
     if manifest is not None:
         remarks += [*_engine(view, manifest), *_sources(view, manifest), *_sinks(manifest)]
     elif head is not None and head.epoch is None:
@@ -102,7 +101,7 @@ def _head(view: CheckpointView) -> tuple[Head | None, Remark]:
         head = view.head()
     except CheckpointRefused as problem:
         text = f"{problem.message}; it says which epoch is the newest durable one"
-        way_out = _AGAIN if problem.code == "CKPT-002" else _rebuild(view)
+        way_out = AGAIN if problem.code == "CKPT-002" else way_to_rebuild(view)
         return None, Remark(part="head", status="problem", text=text, code=problem.code, file=HEAD, way_out=way_out)
     if head is not None:
         epoch = "no epoch is durable yet" if head.epoch is None else f"newest durable epoch {head.epoch}"
@@ -110,44 +109,9 @@ def _head(view: CheckpointView) -> tuple[Head | None, Remark]:
     if not view.store.names("manifests/"):
         return None, Remark(part="head", status="note", text="nothing was ever durable here")
     text = "the head is missing, but there are manifests: nothing says which of them is the newest durable one"
-    return None, Remark(part="head", status="problem", text=text, code="CKPT-012", file=HEAD, way_out=_rebuild(view))
-
-
-def _rebuild(view: CheckpointView) -> str:
-    try:
-        newest = only_newest(view)
-    except CheckpointRefused as problem:
-        return f"{_AGAIN}; it cannot be rebuilt: {problem.message}"
-    return f"`millstream doctor CHECKPOINT --repair` rebuilds it from manifest {newest.epoch}, the newest of the only lineage"
-
-
-def only_newest(view: CheckpointView) -> EpochManifest:
-    """The one manifest that a lost head can have named.
-
-    A manifest that is written and not yet named by the head may be decided either way: its work is prepared. So the newest
-    one serves, as long as no older owner can have written it and it follows the one before.
-
-    Raises:
-        CheckpointRefused: (CKPT-019) there is more than one candidate, or the newest does not fit the one before.
-    """
-    names = view.store.names("manifests/")
-    if not names:
-        msg = "the newest durable epoch is not certain: there are no manifests"
-        raise CheckpointRefused(msg, code="CKPT-019", hint=_AGAIN)
-    lineages = {name.split("/")[1] for name in names}
-    newest = view.read_manifest(names[-1])
-    before = view.read_manifest(names[-2]) if len(names) > 1 else None
-    doubt = None
-    if len(lineages) > 1:
-        doubt = f"there are {len(lineages)} lineages"
-    elif before is not None and before.epoch == newest.epoch:
-        doubt = f"two owners wrote epoch {newest.epoch}"
-    elif before is not None and (newest.token < before.token or newest.plan.get("follows") != before.digest):
-        doubt = f"epoch {newest.epoch} does not follow epoch {before.epoch}"
-    if doubt is not None:
-        msg = f"the newest durable epoch is not certain: {doubt}"
-        raise CheckpointRefused(msg, code="CKPT-019", hint=_AGAIN)
-    return newest
+    return None, Remark(
+        part="head", status="problem", text=text, code="CKPT-012", file=HEAD, way_out=way_to_rebuild(view)
+    )
 
 
 def _origin(head: Head) -> Iterator[Remark]:
@@ -168,7 +132,7 @@ def _newest(view: CheckpointView, head: Head) -> tuple[EpochManifest | None, lis
     try:
         manifest = view.read_manifest(head.manifest)
     except CheckpointRefused as problem:
-        remark = _refused("manifest", problem, _AGAIN)
+        remark = _refused("manifest", problem, AGAIN)
         return None, [dataclasses.replace(remark, file=head.manifest)]
     text = (
         f"epoch {manifest.epoch} ({manifest.kind}), {manifest.guarantee}, on {manifest.engine}, parallelism "
@@ -204,7 +168,7 @@ def _engine(view: CheckpointView, manifest: EpochManifest) -> list[Remark]:
     try:
         state = load_state(view.folder("local", manifest.lineage), manifest)
     except CheckpointRefused as problem:
-        return [_refused("state", problem, _AGAIN)]
+        return [_refused("state", problem, AGAIN)]
     pages = sum(len(task) for task in state.values())
     return [Remark(part="state", status="ok", text=f"the state of epoch {manifest.epoch} is whole: {pages} pages")]
 
@@ -214,10 +178,10 @@ def _spark(view: CheckpointView, lineage: str, epoch: int | None, digest: str | 
     if epoch is None and not folder.exists():
         return []
     problems = compare_logs(read_logs(folder), epoch, digest)
-    found = [_log_remark(problem) for problem in problems]
+    remarks = [_log_remark(problem) for problem in problems]
     if any(problem.severity == "error" for problem in problems):
-        return found
-    return [Remark(part="spark", status="ok", text="Spark's logs and state agree with the newest manifest"), *found]
+        return remarks
+    return [Remark(part="spark", status="ok", text="Spark's logs and state agree with the newest manifest"), *remarks]
 
 
 def _log_remark(problem: LogProblem) -> Remark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from millstream.checkpoint.head import HEAD, Head, Origin, encode_head
@@ -11,7 +12,8 @@ from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused
 from millstream.inspect.checkpoint import CheckpointView
-from millstream.inspect.checkup import Checkup, only_newest
+from millstream.inspect.checkup import Checkup, examine
+from millstream.inspect.lost_head import only_newest
 from millstream.spark.files.log_repair import repair as repair_logs
 
 _TERM = 15_000
@@ -19,13 +21,28 @@ _TOKEN_GAP = 1_000
 """Owners that wrote no manifest have tokens that only the lost lease knew."""
 
 
-def mend(view: CheckpointView, found: Checkup) -> list[str]:
-    """Do the safe repairs of what was found, as the owner of the checkpoint; says what was done.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """A checkpoint as it is now, and the repairs that were done before."""
+
+    checkup: Checkup
+    done: list[str]
+
+
+def examine_and_mend(view: CheckpointView, *, repair: bool) -> Treatment:
+    """Look at everything; with `repair` do the safe repairs, and look again."""
+    checkup = examine(view)
+    done = mend(view, checkup) if repair and checkup.problems else []
+    return Treatment(checkup=examine(view) if done else checkup, done=done)
+
+
+def mend(view: CheckpointView, checkup: Checkup) -> list[str]:
+    """Do the safe repairs of what was remarked, as the owner of the checkpoint; says what was done.
 
     Raises:
         CheckpointRefused: someone runs the checkpoint, or there is no safe repair.
     """
-    parts = {remark.part for remark in found.problems}
+    parts = {remark.part for remark in checkup.problems}
     done = [_mend_lease(view)] if "lease" in parts else []
     lease = acquire(view.store, term=_TERM)
     try:

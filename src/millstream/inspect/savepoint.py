@@ -1,4 +1,7 @@
-"""Savepoints of a checkpoint that nobody runs: its newest durable epoch, as a run would have exported it."""
+"""Takes savepoints from outside a run.
+
+Whoever runs the checkpoint is asked; where nobody does, its newest durable epoch is saved as a run would have exported it.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,28 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.api.running.control import Form
+from millstream.api.running.control import Form, Request
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.page_file import PageFile
-from millstream.checkpoint.savepoint import CopiedFile, Savepoint, existing_savepoint
+from millstream.checkpoint.savepoint import CopiedFile, Savepoint, existing_savepoint, safe_name
 from millstream.errors import CheckpointRefused
+from millstream.inspect.asking import answered_before, ask
 from millstream.inspect.checkpoint import CheckpointView
 from millstream.inspect.state.stored import EngineFiles
 from millstream.jobmaster.savepoint.native import keep_manifest
 from millstream.jobmaster.savepoint.take import take_savepoint
 from millstream.state.layout import StateLayout
 from millstream.state.transfer.export import export_pages
+
+
+def take_from_outside(view: CheckpointView, request: Request, seconds: float) -> str:
+    """Take the savepoint of a request, whether the job runs or not; asked again, the answer is the same. Gives its directory."""
+    if view.is_running or answered_before(view, request) is not None:
+        return ask(view, request, seconds).path
+    folder = Path(request.to) if request.to else view.root.resolve() / "savepoints"
+    path = folder / f"savepoint-{safe_name(request.id)}"
+    save_stopped(view, path, request.id, request.form)
+    return str(path)
 
 
 def save_stopped(view: CheckpointView, path: Path, identifier: str, form: Form) -> Savepoint:

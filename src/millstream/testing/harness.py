@@ -181,14 +181,14 @@ def _collect_name(label: str, sink: str) -> str:
 
 
 def _output(model: StreamModel, label: str, *, is_kept: bool) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     for step in model.steps:
         if isinstance(step.operation, Sink):
             name = _collect_name(label, step.id)
-            found[step.id] = collected(name)
+            rows[step.id] = collected(name)
             if not is_kept:
                 clear(name)
-    return found
+    return rows
 
 
 def _aborts(model: StreamModel) -> int:

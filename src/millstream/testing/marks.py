@@ -49,9 +49,9 @@ def _instant(at: Instant) -> int:
         )
     if isinstance(at, dt.datetime):
         at = (at if at.tzinfo else at.replace(tzinfo=dt.UTC)) - _START
-    found = at if isinstance(at, int) else duration_ms(at, what="WATERMARK")
-    if found > LAST_EVENT:
-        msg = f"WATERMARK: {event_time_problem(found)}"
+    time = at if isinstance(at, int) else duration_ms(at, what="WATERMARK")
+    if time > LAST_EVENT:
+        msg = f"WATERMARK: {event_time_problem(time)}"
         hint = "write milliseconds; the end of the script moves the watermark to the end of time"
         raise InvalidStep(msg, code="TEST-002", found=repr(at), hint=hint)
-    return found
+    return time

@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from millstream.cli.stored import doctor
-from millstream.cli.stored.doctor import java_major, requirements, satisfies
+from millstream.inspect import machine
+from millstream.inspect.machine import java_major, requirements, satisfies
 
 
 def fake_java(folder, version):
@@ -51,7 +51,7 @@ def test_no_java(cli, tmp_path, monkeypatch):
 
 def test_a_missing_package_and_its_fix(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "21.0.1")))
-    monkeypatch.setattr(doctor, "requirements", lambda: [("no-such-package", ">=1,<2"), ("pyarrow", "<1")])
+    monkeypatch.setattr(machine, "requirements", lambda: [("no-such-package", ">=1,<2"), ("pyarrow", "<1")])
     result = cli("doctor", "-o", "json")
     assert result.exit_code == 1
     found = findings(result)

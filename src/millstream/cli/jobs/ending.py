@@ -8,8 +8,8 @@ import typer
 
 from millstream.api.running.control import Request
 from millstream.cli.failure import reported
-from millstream.cli.jobs.asking import Id, Native, Timeout, To, ask, request_for
-from millstream.cli.options import CheckpointArgument, Debug, Json, Manifests, seconds_of
+from millstream.cli.options import CheckpointArgument, Debug, Id, Json, Manifests, Native, Timeout, To, seconds_of
+from millstream.inspect.asking import ask, request_for
 from millstream.inspect.checkpoint import open_view
 
 _TEXTS = {

@@ -42,12 +42,12 @@ class Interrupts:
 @contextlib.contextmanager
 def interrupts(running: RunningJob, on_stop: OnStop) -> Iterator[Interrupts]:
     """Handle signals in the body; only the main thread can."""
-    found = Interrupts(running, on_stop)
+    stopping = Interrupts(running, on_stop)
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield stopping
         return
-    found.signals.hold_all()
+    stopping.signals.hold_all()
     try:
-        yield found
+        yield stopping
     finally:
-        found.signals.give_back()
+        stopping.signals.give_back()

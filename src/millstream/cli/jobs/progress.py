@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
 from millstream.api.running.result import EpochSummary, RunResult
+from millstream.inspect.run_facts import epoch_facts, result_facts
 from millstream.model.counts import StepCounts
 from millstream.model.time import instant_text
 
@@ -49,12 +48,11 @@ class JsonReport:
 
     def epoch(self, summary: EpochSummary) -> None:
         """Print the epoch."""
-        typer.echo(json.dumps({"type": "epoch", **epoch_content(summary)}))
+        typer.echo(json.dumps({"type": "epoch", **epoch_facts(summary)}))
 
     def result(self, result: RunResult) -> None:
         """Print the totals, with the counts of every step."""
-        content: dict[str, Any] = dataclasses.asdict(result)
-        typer.echo(json.dumps({"type": "result", **content, "counts": msgspec.to_builtins(result.counts)}))
+        typer.echo(json.dumps({"type": "result", **result_facts(result)}))
 
 
 class TableReport:
@@ -88,20 +86,6 @@ def open_report(job: str, guarantee: str, output: Output) -> Iterator[Report]:
         console = Console()
         with console.status(f"{job} ({guarantee}): starting") as status:
             yield TableReport(console, status, f"{job} ({guarantee})")
-
-
-def epoch_content(summary: EpochSummary) -> dict[str, Any]:
-    """An epoch as a JSON value, with instants as text."""
-    return {
-        **dataclasses.asdict(summary),
-        "watermark": instant_text(summary.watermark),
-        "now": instant_text(summary.now),
-        "steps": {step: instant_text(mark) for step, mark in summary.steps.items()},
-        "watermarks": [
-            {**dataclasses.asdict(each), "watermark": instant_text(each.watermark)} for each in summary.watermarks
-        ],
-        "counts": msgspec.to_builtins(summary.counts),
-    }
 
 
 def epoch_line(summary: EpochSummary) -> str:

@@ -36,11 +36,11 @@ def load(target: str) -> Job:
 
 
 def _existing(path: str) -> Path:
-    found = Path(path)
-    if not found.is_file():
+    file = Path(path)
+    if not file.is_file():
         msg = "there is no such job file"
         raise BadTarget(msg, code="CLI-002", found=repr(path), known=_FORMS, hint="check the path")
-    return found.resolve()
+    return file.resolve()
 
 
 def _on_path(folder: Path) -> None:
@@ -89,20 +89,20 @@ def _imported(name: str) -> ModuleType:
 
 def _failed(name: str, problem: Exception) -> InvalidPlan:
     msg = f"{name} cannot be imported"
-    found = f"{type(problem).__name__}: {problem}"
-    error = InvalidPlan(msg, code="CLI-006", found=found, hint="correct the file; --debug shows the traceback")
+    reason = f"{type(problem).__name__}: {problem}"
+    error = InvalidPlan(msg, code="CLI-006", found=reason, hint="correct the file; --debug shows the traceback")
     return error.with_traceback(problem.__traceback__)
 
 
 def _job_in(module: ModuleType, variable: str, where: str) -> Job:
     jobs = _jobs(module)
     if variable:
-        found: Any = getattr(module, variable, None)
-        if isinstance(found, Job):
-            return found
+        named: Any = getattr(module, variable, None)
+        if isinstance(named, Job):
+            return named
         msg = f"{variable!r} in {where} is not a job"
         raise BadTarget(
-            msg, code="CLI-004", found=type(found).__name__, known=jobs, hint="name a variable that holds a Job"
+            msg, code="CLI-004", found=type(named).__name__, known=jobs, hint="name a variable that holds a Job"
         )
     if not jobs:
         msg = f"{where} holds no job"

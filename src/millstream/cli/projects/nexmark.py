@@ -157,6 +157,6 @@ def _chosen(text: str, known: list[str], *, option: str = "--queries") -> list[s
 def _line(outcome: Any, *, has_cpu: bool) -> str:
     """One query; the CPU of an engine outside this process is not known here."""
     cpu = f"{outcome.cpu:7.2f}" if has_cpu else f"{'':7}"
-    found, expected = (", ".join(map(str, values)) for values in (outcome.found, outcome.expected))
+    given, expected = (", ".join(map(str, values)) for values in (outcome.found, outcome.expected))
     verdict = "exact" if outcome.is_exact else f"EXPECTED {expected}"
-    return f"{outcome.query:5} {outcome.rate:10,.0f} {outcome.seconds:8.2f} {cpu}  {found}  {verdict}"
+    return f"{outcome.query:5} {outcome.rate:10,.0f} {outcome.seconds:8.2f} {cpu}  {given}  {verdict}"

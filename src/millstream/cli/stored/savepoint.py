@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from millstream.api.running.control import Request
-from millstream.checkpoint.savepoint import (
-    Listed,
-    Savepoint,
-    dispose_savepoint,
-    list_savepoints,
-    read_savepoint,
-    safe_name,
-)
+from millstream.checkpoint.savepoint import Listed, Savepoint, dispose_savepoint, read_savepoint
 from millstream.checkpoint.savepoint_files import Verified, verify_savepoint
 from millstream.cli.failure import CONFLICT, reported
-from millstream.cli.jobs.asking import Id, Native, Timeout, To, answered_before, ask, request_for
 from millstream.cli.jobs.target import load
-from millstream.cli.options import CheckpointArgument, Debug, Json, Manifests, Parallelism, model_of, seconds_of
+from millstream.cli.options import (
+    CheckpointArgument,
+    Debug,
+    Id,
+    Json,
+    Manifests,
+    Native,
+    Parallelism,
+    Timeout,
+    To,
+    model_of,
+    seconds_of,
+)
 from millstream.cli.show import json_text, show_rows
-from millstream.errors import CheckpointRefused
-from millstream.inspect.checkpoint import CheckpointView, open_view
-from millstream.inspect.savepoint import save_stopped
+from millstream.inspect.asking import request_for
+from millstream.inspect.checkpoint import open_view
+from millstream.inspect.savepoint import take_from_outside
 from millstream.inspect.savepoint_diff import SavepointDifference, diff_savepoints
-from millstream.jobmaster.compatibility import CompatibilityReport, compare, shape_of
-from millstream.jobmaster.resume import shape_of_savepoint
+from millstream.inspect.savepoints import Restorability, listed_facts, restorability, savepoints_in
 from millstream.plan.compile import compile_job
 
 app = typer.Typer(help="Take, list, inspect, compare, verify and remove savepoints.", no_args_is_help=True)
@@ -52,17 +53,8 @@ def create(
     with reported(debug=debug):
         request = request_for("savepoint", to=to, id=id, native=native)
         with open_view(checkpoint, manifests) as view:
-            path = _taken(view, request, seconds_of(timeout, "--timeout"))
+            path = take_from_outside(view, request, seconds_of(timeout, "--timeout"))
         typer.echo(json_text({"id": request.id, "savepoint": path}) if as_json else f"savepoint {path}")
-
-
-def _taken(view: CheckpointView, request: Request, seconds: float) -> str:
-    if view.is_running or answered_before(view, request) is not None:
-        return ask(view, request, seconds).path
-    folder = Path(request.to) if request.to else view.root.resolve() / "savepoints"
-    path = folder / f"savepoint-{safe_name(request.id)}"
-    save_stopped(view, path, request.id, request.form)
-    return str(path)
 
 
 @app.command(name="list")
@@ -74,41 +66,17 @@ def list_command(
 ) -> None:
     """List the savepoints of a folder, oldest first; those that cannot be read are named with the reason."""
     with reported(debug=debug):
-        _require_folder(Path(folder))
-        # Whoever names a checkpoint means the savepoints that it keeps by default.
-        inside = Path(folder) / "savepoints"
-        found = [*list_savepoints(folder), *(list_savepoints(inside) if inside.is_dir() else ())]
+        savepoints = savepoints_in(Path(folder))
         if as_json:
-            for listed in found:
-                typer.echo(json_text({"path": str(listed.path), **_facts(listed)}))
+            for listed in savepoints:
+                typer.echo(json_text({"path": str(listed.path), **listed_facts(listed)}))
         else:
             names = ["path", "id", "kind", "job", "epoch", "keys", "created_at"]
-            show_rows(names, [_row(listed) for listed in found])
-
-
-def _require_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        msg = f"there is no folder {folder}"
-        raise CheckpointRefused(
-            msg,
-            code="SAVE-021",
-            found="a file" if folder.exists() else "nothing",
-            hint="give the folder that holds savepoints, or the directory of --checkpoint",
-        )
-
-
-def _facts(listed: Listed) -> dict[str, Any]:
-    if listed.savepoint is None:
-        assert listed.problem is not None, "a savepoint or a reason"
-        return {"problem": listed.problem.fields()}
-    savepoint = listed.savepoint
-    fields = ("id", "kind", "job", "lineage", "epoch", "engine", "parallelism", "created_at", "version")
-    keys = sum(savepoint.entries(uid) for uid in savepoint.layouts)
-    return {**{name: getattr(savepoint, name) for name in fields}, "keys": keys}
+            show_rows(names, [_row(listed) for listed in savepoints])
 
 
 def _row(listed: Listed) -> list[Any]:
-    facts = _facts(listed)
+    facts = listed_facts(listed)
     if listed.problem is not None:
         return [str(listed.path), f"UNREADABLE {listed.problem.message}", "", "", "", "", ""]
     keys = facts["keys"] if facts["kind"] == "canonical" else None
@@ -182,46 +150,24 @@ def verify(
 ) -> None:
     """Read every file of a savepoint and compare it with the record; with --job also judge every step of that job."""
     with reported(debug=debug):
-        found = verify_savepoint(path)
-        report = None
+        verified, verdict = verify_savepoint(path), None
         if job is not None:
-            report = _report(found.savepoint, job, parallelism, allow_dropped=allow_dropped_state)
-        _print_verified(path, found, report, as_json=as_json)
-        if report is not None and _obstacle(found.savepoint, report) is not None:
+            deployment = compile_job(model_of(load(job), parallelism)).deployment
+            verdict = restorability(verified.savepoint, deployment, allow_dropped=allow_dropped_state)
+        _print_verified(path, verified, verdict, as_json=as_json)
+        if verdict is not None and verdict.obstacle is not None:
             raise typer.Exit(CONFLICT)
 
 
-def _obstacle(savepoint: Savepoint, report: CompatibilityReport) -> str | None:
-    """Why a restore would be refused."""
-    refusal = report.refusal()
-    if refusal is not None:
-        return refusal.hint
-    if savepoint.kind == "native" and not report.is_same_plan:
-        return "a native savepoint is restored by the plan that wrote it; take a canonical one there"
-    return None
-
-
-def _report(savepoint: Savepoint, job: str, parallelism: int | None, *, allow_dropped: bool) -> CompatibilityReport:
-    deployment = compile_job(model_of(load(job), parallelism)).deployment
-    return compare(shape_of_savepoint(savepoint), shape_of(deployment), allow_dropped=allow_dropped)
-
-
-def _print_verified(path: str, found: Verified, report: CompatibilityReport | None, *, as_json: bool) -> None:
+def _print_verified(path: str, verified: Verified, verdict: Restorability | None, *, as_json: bool) -> None:
     if as_json:
-        content: dict[str, Any] = {"path": path, "files": found.files, "bytes": found.bytes}
-        if report is not None:
-            content["lines"] = [{**dataclasses.asdict(line), "details": line.details} for line in report.lines]
-            content |= {
-                "is_same_plan": report.is_same_plan,
-                "is_restorable": _obstacle(found.savepoint, report) is None,
-            }
-        typer.echo(json_text(content))
+        content = {"path": path, "files": verified.files, "bytes": verified.bytes}
+        typer.echo(json_text(content if verdict is None else {**content, **verdict.facts()}))
         return
-    typer.echo(f"sound: {found.files} files, {found.bytes:,} bytes")
-    if report is not None:
-        typer.echo(report.text())
-        obstacle = _obstacle(found.savepoint, report)
-        typer.echo("can be restored" if obstacle is None else f"cannot be restored: {obstacle}")
+    typer.echo(f"sound: {verified.files} files, {verified.bytes:,} bytes")
+    if verdict is not None:
+        typer.echo(verdict.report.text())
+        typer.echo("can be restored" if verdict.obstacle is None else f"cannot be restored: {verdict.obstacle}")
 
 
 @app.command()

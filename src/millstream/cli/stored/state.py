@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug, Json, Manifests
 from millstream.cli.show import json_text, show_rows, show_table
+from millstream.inspect.state.steps import differences, step_facts
 from millstream.inspect.state.stored import StoredState, open_state, readable
-from millstream.inspect.state.view import SIDE, state_diff, state_get, state_table
-from millstream.state.layout import StateLayout
+from millstream.inspect.state.view import state_diff, state_get, state_table
 
 app = typer.Typer(
     help="Read stored state: of a checkpoint or a savepoint, at any retained epoch.", no_args_is_help=True
@@ -35,27 +36,13 @@ def list_steps(
     """List the steps that keep state: keys, what is kept per key, and how many keys there are."""
     with reported(debug=debug):
         state = open_state(where, epoch, manifests)
-        rows = [_facts(state, layout, counted=count or state.is_cheap) for layout in state.layouts.values()]
+        rows = step_facts(state, counted=count or state.is_cheap)
         if as_json:
             for row in rows:
                 typer.echo(json_text({"job": state.job, "epoch": state.epoch, **row}))
         else:
             typer.echo(f"{state.job}, epoch {state.epoch}, written on {state.engine}")
             show_rows(["step", "operation", "key", "state", "keys"], [list(row.values()) for row in rows])
-
-
-def _facts(state: StoredState, layout: StateLayout, *, counted: bool) -> dict[str, Any]:
-    slots = [slot.name for slot in layout.slots]
-    if layout.form == "columns":
-        slots = readable(layout.column_schema.empty_table(), layout).column_names
-    names = {uid: step for step, uid in state.uids.items()}
-    return {
-        "step": names.get(layout.uid, layout.uid),
-        "operation": layout.operation,
-        "key": layout.keys,
-        "state": ", ".join(slots),
-        "keys": state.entries(layout.uid) if counted else None,
-    }
 
 
 @app.command()
@@ -108,22 +95,15 @@ def diff(
 
 def _show_steps(a: StoredState, b: StoredState, *, as_json: bool) -> bool:
     """A line per step: how many keys differ."""
-    rows = [_compared(a, b, uid) for uid in [*a.layouts, *(uid for uid in b.layouts if uid not in a.layouts)]]
+    compared = differences(a, b)
     if as_json:
-        for row in rows:
-            typer.echo(json_text(row))
+        for each in compared:
+            typer.echo(json_text(dataclasses.asdict(each)))
     else:
-        show_rows(["step", "only or other in a", "only or other in b"], [list(row.values()) for row in rows])
-    return any(row["a"] or row["b"] for row in rows)
-
-
-def _compared(a: StoredState, b: StoredState, uid: str) -> dict[str, Any]:
-    if uid not in a.layouts or uid not in b.layouts:
-        counts = [state.entries(uid) if uid in state.layouts else 0 for state in (a, b)]
-    else:
-        sides = state_diff(a.step(uid), b.step(uid)).column(SIDE).to_pylist()
-        counts = [sides.count("a"), sides.count("b")]
-    return {"step": uid, "a": counts[0], "b": counts[1]}
+        show_rows(
+            ["step", "only or other in a", "only or other in b"], [[each.step, each.a, each.b] for each in compared]
+        )
+    return not all(each.is_none for each in compared)
 
 
 def _at(text: str, manifests: str | None) -> StoredState:

@@ -22,7 +22,7 @@ CLOSED = 2**62
 """The token of a lineage that another one has succeeded: no owner has a higher one."""
 
 
-class Owner(NamedTuple):
+class RowOwner(NamedTuple):
     """Whose rows they are."""
 
     name: str
@@ -31,8 +31,8 @@ class Owner(NamedTuple):
     step: str
 
 
-_published: dict[tuple[Owner, Epoch], pa.Table] = {}
-_fences: dict[Owner, int] = {}
+_published: dict[tuple[RowOwner, Epoch], pa.Table] = {}
+_fences: dict[RowOwner, int] = {}
 _lock = threading.Lock()
 
 
@@ -89,7 +89,7 @@ class CollectCommitter:
     """Keeps the rows of published epochs in this process."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
-        self._owner = Owner(options["name"], context.job, context.lineage, context.step)
+        self._owner = RowOwner(options["name"], context.job, context.lineage, context.step)
         self._context = context
 
     def fence(self) -> None:
@@ -123,7 +123,7 @@ class CollectCommitter:
             if any(_published[key].num_rows for key in beyond):
                 raise self._newer_output([_published[key].num_rows for key in beyond])
 
-    def _beyond(self, last: dict[str, int]) -> list[tuple[Owner, Epoch]]:
+    def _beyond(self, last: dict[str, int]) -> list[tuple[RowOwner, Epoch]]:
         published = [key for key in _published if self._is_other(key[0])]
         return [(owner, epoch) for owner, epoch in published if epoch > last.get(owner.lineage, -1)]
 
@@ -143,7 +143,7 @@ class CollectCommitter:
             for key in beyond if newer == "truncate" else []:
                 del _published[key]
 
-    def _is_other(self, owner: Owner) -> bool:
+    def _is_other(self, owner: RowOwner) -> bool:
         return owner != self._owner and owner._replace(lineage=self._owner.lineage) == self._owner
 
     def _newer_output(self, rows: Sequence[int]) -> CheckpointRefused:

@@ -31,10 +31,10 @@ def column(name: str, field: Parameters, seed: int, first: int, end: int) -> pa.
         values.append(draw(field, random, rows)[cut])
         if field["nulls"]:
             nulls.append(random.random(BLOCK)[cut] < field["nulls"])
-    found = finish(field, np.concatenate(values))
+    column = finish(field, np.concatenate(values))
     if not nulls:
-        return found
-    return pc.if_else(pa.array(np.concatenate(nulls)), pa.scalar(None, found.type), found)
+        return column
+    return pc.if_else(pa.array(np.concatenate(nulls)), pa.scalar(None, column.type), column)
 
 
 def _sequence(field: Parameters, random: Random, rows: Numbers) -> Numbers:
@@ -75,8 +75,8 @@ def _zipf(field: Parameters, random: Random, rows: Numbers) -> Numbers:
     else:
         power = 1.0 - exponent
         ranks = (uniform * ((size + 1) ** power - 1) + 1) ** (1 / power)
-    found: Numbers = np.clip(ranks.astype(np.int64) - 1, 0, size - 1)
-    return found
+    places: Numbers = np.clip(ranks.astype(np.int64) - 1, 0, size - 1)
+    return places
 
 
 def _numbers(field: Parameters, values: Numbers) -> pa.Array:

@@ -78,15 +78,15 @@ def _checked_field(name: str, field: Any) -> dict[str, Any]:
     if unknown:
         msg = f"field {name!r} of kind {kind} with {', '.join(known)}; not {', '.join(unknown)}"
         raise ValueError(msg)
-    found = {"kind": kind}
+    checked = {"kind": kind}
     for key, (types, default) in known.items():
         value = field.get(key, default)
         if value is _NEEDED or not isinstance(value, types) or isinstance(value, bool):
             msg = f"field {name!r} with {key} as {' or '.join(each.__name__ for each in types)}"
             raise ValueError(msg)
-        found[key] = value
-    _check_values(name, found)
-    return found
+        checked[key] = value
+    _check_values(name, checked)
+    return checked
 
 
 def _check_values(name: str, field: dict[str, Any]) -> None:

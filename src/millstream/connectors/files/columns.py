@@ -54,10 +54,10 @@ def _column(batch: pa.RecordBatch, field: Field, partition: Mapping[str, str | N
     raise missing_column(field, batch.schema.names)
 
 
-def missing_column(field: Field, found: list[str]) -> InvalidSchema:
+def missing_column(field: Field, present: list[str]) -> InvalidSchema:
     """The error for a file without a column that may not be null."""
     msg = f"column {field.name!r} is not in the file and may not be null"
-    return InvalidSchema(msg, code="FILES-020", known=found, hint="correct the schema, or let the column be null")
+    return InvalidSchema(msg, code="FILES-020", known=present, hint="correct the schema, or let the column be null")
 
 
 def _cast(column: pa.Array, field: Field) -> pa.Array:
@@ -74,21 +74,21 @@ def _cast(column: pa.Array, field: Field) -> pa.Array:
         raise _incompatible(column.type, field, str(problem)) from problem
 
 
-def _incompatible(found: pa.DataType, field: Field, why: str = "") -> InvalidSchema:
+def _incompatible(stored: pa.DataType, field: Field, why: str = "") -> InvalidSchema:
     msg = f"column {field.name!r} of the file does not fit the schema"
-    detail = f"{found} ({why})" if why else str(found)
+    detail = f"{stored} ({why})" if why else str(stored)
     return InvalidSchema(msg, code="FILES-021", found=detail, known=field.type_name, hint="correct the schema")
 
 
-def _is_compatible(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_compatible(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a cast keeps the meaning; Arrow would also turn numbers into text and back."""
-    if pa.types.is_dictionary(found):
-        return _is_compatible(found.value_type, wanted)
-    if pa.types.is_null(found):
+    if pa.types.is_dictionary(stored):
+        return _is_compatible(stored.value_type, wanted)
+    if pa.types.is_null(stored):
         return True
-    if pa.types.is_nested(found) or pa.types.is_nested(wanted):
-        return bool(pa.types.is_nested(found) and pa.types.is_nested(wanted))
-    return _family(found) == _family(wanted)
+    if pa.types.is_nested(stored) or pa.types.is_nested(wanted):
+        return bool(pa.types.is_nested(stored) and pa.types.is_nested(wanted))
+    return _family(stored) == _family(wanted)
 
 
 def _family(kind: pa.DataType) -> str:
@@ -105,11 +105,11 @@ def _family(kind: pa.DataType) -> str:
 
 def _constant(text: str | None, field: Field, length: int) -> pa.Array:
     value = None if text is None else cell_value(text, field.type)
-    found = next(iter(batches_from_json([{field.name: value}], Schema((field,)))))
-    if isinstance(found, BadRecord):
+    batch = next(iter(batches_from_json([{field.name: value}], Schema((field,)))))
+    if isinstance(batch, BadRecord):
         msg = f"the folder of column {field.name!r} does not fit the schema"
         raise InvalidSchema(msg, code="FILES-022", found=repr(text), known=field.type_name, hint="correct the schema")
-    return pa.repeat(found.column(0)[0], length)
+    return pa.repeat(batch.column(0)[0], length)
 
 
 def cell_value(text: str, kind: pa.DataType) -> Any:
@@ -128,12 +128,12 @@ def cell_value(text: str, kind: pa.DataType) -> Any:
 
 def partition_of(path: str) -> dict[str, str | None]:
     """The columns that folders of a path name: `day=2024-05-01/part-1.parquet`."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in path.split("/")[:-1]:
         name, is_pair, value = part.partition("=")
         if is_pair:
-            found[urllib.parse.unquote(name)] = None if value == NULL_FOLDER else urllib.parse.unquote(value)
-    return found
+            values[urllib.parse.unquote(name)] = None if value == NULL_FOLDER else urllib.parse.unquote(value)
+    return values
 
 
 def folder_name(name: str, value: str | None) -> str:

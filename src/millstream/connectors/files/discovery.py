@@ -64,8 +64,8 @@ class Discovery:
             return [FileStamp("", info.size, info.mtime_ns)]
         if self._store.get_file_info(posixpath.join(self._root, LISTS)).type == fs.FileType.Directory:
             return [stamp for stamp in self._listed() if self._is_wanted(stamp)]
-        found = list_files(self._store, self._root, recursive=self._options["recursive"])
-        return sorted(filter(self._is_wanted, found), key=lambda stamp: (stamp.mtime_ns, stamp.path))
+        listed = list_files(self._store, self._root, recursive=self._options["recursive"])
+        return sorted(filter(self._is_wanted, listed), key=lambda stamp: (stamp.mtime_ns, stamp.path))
 
     def _listed(self) -> list[FileStamp]:
         """Files that a sink of ours has published here; what it has not listed is not for reading."""

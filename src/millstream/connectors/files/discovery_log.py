@@ -77,23 +77,23 @@ class DiscoveryLog:
             forgotten.unlink(missing_ok=True)
 
     def _take(self, content: bytes, path: Path) -> list[FoundFile]:
-        found = []
+        read = []
         for number, line in enumerate(content.splitlines(), 1):
             try:
                 entry = json.loads(line)
                 self._sum = _checked_sum(entry, self._sum)
                 is_end = "complete" in entry
-                found += [] if is_end else [FoundFile.from_json(entry)]
+                read += [] if is_end else [FoundFile.from_json(entry)]
             except (ValueError, KeyError, TypeError, AttributeError):
                 msg = f"line {number} of the discovery log {str(path)!r} cannot be read, or was changed"
                 raise CheckpointRefused(msg, code="FILES-003", hint="restore the checkpoint folder") from None
             self.is_complete = self.is_complete or is_end
-        self.files.extend(found)
-        return found
+        self.files.extend(read)
+        return read
 
-    def append(self, found: Sequence[FoundFile], *, complete: bool) -> None:
+    def append(self, files: Sequence[FoundFile], *, complete: bool) -> None:
         """Write files down, durably before they can be seen; `complete` says that no more will follow."""
-        entries = [each.to_json() for each in found] + ([{"complete": True}] if complete else [])
+        entries = [each.to_json() for each in files] + ([{"complete": True}] if complete else [])
         if not entries:
             return
         if self._path is not None:
@@ -103,7 +103,7 @@ class DiscoveryLog:
                 lines.append(json.dumps({**entry, "sum": checksum}).encode() + b"\n")
             self._append(self._path, b"".join(lines))
             self._sum = checksum
-        self.files.extend(found)
+        self.files.extend(files)
         self.is_complete = complete
 
     def adopt(self) -> list[FoundFile]:
@@ -117,9 +117,9 @@ class DiscoveryLog:
         for log in _logs(self._path.parent, below=self._token):
             content = _whole_lines(log)
             if len(content) > len(mine) and content.startswith(mine):
-                found = self._take(content[len(mine) :], log)
+                read = self._take(content[len(mine) :], log)
                 self._append(self._path, content[len(mine) :])
-                return found
+                return read
         return []
 
     def _append(self, path: Path, lines: bytes) -> None:
@@ -155,8 +155,8 @@ def _checked_sum(entry: dict[str, Any], before: int) -> int:
 def _logs(folder: Path, *, below: int) -> list[Path]:
     """The logs of owners before a token, the newest first."""
     named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
-    found = sorted(((int(name[1] or 0), path) for name, path in named if name is not None), reverse=True)
-    return [path for token, path in found if token < below]
+    numbered = sorted(((int(name[1] or 0), path) for name, path in named if name is not None), reverse=True)
+    return [path for token, path in numbered if token < below]
 
 
 def _whole_lines(path: Path) -> bytes:

@@ -58,8 +58,8 @@ def read_fences(lists: Path) -> dict[Owner, int]:
         return {}
     try:
         data = json.loads(path.read_bytes())
-        found = {(job, lineage, step): int(token) for job, lineage, step, token in data["fences"]}
-        is_intact = data["version"] == _VERSION and data["digest"] == _digest(found)
+        tokens = {(job, lineage, step): int(token) for job, lineage, step, token in data["fences"]}
+        is_intact = data["version"] == _VERSION and data["digest"] == _digest(tokens)
     except (ValueError, KeyError, TypeError):
         is_intact = False
     if not is_intact:
@@ -67,7 +67,7 @@ def read_fences(lists: Path) -> dict[Owner, int]:
         raise CheckpointRefused(
             msg, code="FILES-011", hint="end all jobs that write to the directory, then delete the file"
         )
-    return found
+    return tokens
 
 
 def _write(lists: Path, fences: Mapping[Owner, int]) -> None:

@@ -123,15 +123,15 @@ def read_list(path: Path) -> FileList:
     text = path.read_bytes()
     try:
         data = json.loads(text)
-        found, known = dataclasses.replace(FileList.from_json(data), path=path), data["digest"]
-        digest = found.digest
+        content, known = dataclasses.replace(FileList.from_json(data), path=path), data["digest"]
+        digest = content.digest
     except (ValueError, KeyError, TypeError):
         msg = f"list {str(path)!r} cannot be read"
         raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
     if digest != known:
         msg = f"list {str(path)!r} does not match its digest"
         raise CheckpointRefused(msg, code="FILES-010", found=digest, known=known, hint="restore the list")
-    return found
+    return content
 
 
 def published_list(root: Path, content: FileList) -> FileList | None:
@@ -140,8 +140,8 @@ def published_list(root: Path, content: FileList) -> FileList | None:
     folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
     # The folder without a tag is where lists were kept before; there a list may belong to another job.
     for path in (folder / name, root / LISTS / f"{content.step}-{content.lineage}" / name):
-        if path.exists() and (found := read_list(path)).job == content.job:
-            return found
+        if path.exists() and (existing := read_list(path)).job == content.job:
+            return existing
     return None
 
 
@@ -150,19 +150,19 @@ def publish_list(root: Path, content: FileList) -> None:
 
     The same rows again change nothing; others for the epoch are refused.
     """
-    found = published_list(root, content)
-    if found is None:
+    existing = published_list(root, content)
+    if existing is None:
         folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
         make_directory(folder)
         LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(content.to_json()).encode())
-    elif not found.has_content_of(content):
+    elif not existing.has_content_of(content):
         msg = f"epoch {content.epoch} is already published with other files"
         raise CheckpointRefused(
             msg,
             code="SINK-001",
             step=content.step,
             found=content.digest,
-            known=found.digest,
+            known=existing.digest,
             hint="the job is not deterministic, or two jobs share a lineage; start a new lineage",
         )
 
@@ -190,13 +190,13 @@ class PublishedLists:
 
     def new(self) -> list[FileList]:
         """Lists that were not taken yet, oldest first and each sink's in order of its epochs."""
-        found: list[tuple[int, str]] = []
+        placed: list[tuple[int, str]] = []
         for folder in _folders(self._root / LISTS):
             with os.scandir(folder) as entries:
                 fresh = [each for each in entries if _is_list(each.name) and each.path not in self._taken]
-            found.extend(_in_order(fresh))
-        self._given = {path for _, path in found}
-        return [each for _, path in sorted(found) if (each := _read_present(Path(path))) is not None]
+            placed.extend(_in_order(fresh))
+        self._given = {path for _, path in placed}
+        return [each for _, path in sorted(placed) if (each := _read_present(Path(path))) is not None]
 
 
 def _read_present(path: Path) -> FileList | None:
@@ -216,9 +216,9 @@ def _is_list(name: str) -> bool:
 
 def _in_order(entries: Sequence[os.DirEntry[str]]) -> list[tuple[int, str]]:
     """Times of lists, never lower than the time of an earlier epoch, so a clock that steps back cannot swap epochs."""
-    latest, found = 0, []
+    latest, placed = 0, []
     for entry in sorted(entries, key=lambda each: each.name):
         with contextlib.suppress(FileNotFoundError):  # withdrawn since the folder was listed
             latest = max(latest, entry.stat().st_mtime_ns)
-            found.append((latest, entry.path))
-    return found
+            placed.append((latest, entry.path))
+    return placed

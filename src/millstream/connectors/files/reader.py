@@ -44,8 +44,8 @@ def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[File
     if not (root / LISTS).is_dir():
         msg = f"no sink has written to {str(root)!r}"
         raise ExternalFailure(msg, code="FILES-040", hint="correct the path, or read plain files with pyarrow")
-    found = PublishedLists(root).new()
-    return [each for each in found if step in {None, each.step} and lineage in {None, each.lineage}]
+    published = PublishedLists(root).new()
+    return [each for each in published if step in {None, each.step} and lineage in {None, each.lineage}]
 
 
 def _published_table(path: str, listing: FileList) -> pa.Table | None:

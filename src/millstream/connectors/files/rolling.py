@@ -75,17 +75,17 @@ class RollingFiles:
         return self._max_bytes is not None and file.encoder.tell() >= self._max_bytes
 
     def _file(self, folder: str, partition: Partition) -> _OpenFile:
-        found = self._open.pop(folder, None)
-        if found is None:
+        file = self._open.pop(folder, None)
+        if file is None:
             if len(self._open) >= _OPEN_FILES:
                 self._close(next(iter(self._open)))
             name = f"{self._prefix}-{len(self._created)}.{extension_of(self._options)}"
             path = posixpath.join(folder, name)
             make_directory(self._root / folder)
             self._created.append(self._root / path)
-            found = _OpenFile(path, partition, open_encoder(self._root / path, self._schema, self._options))
-        self._open[folder] = found  # the longest unused is first
-        return found
+            file = _OpenFile(path, partition, open_encoder(self._root / path, self._schema, self._options))
+        self._open[folder] = file  # the longest unused is first
+        return file
 
     def _close(self, folder: str) -> None:
         file = self._open.pop(folder)

@@ -100,11 +100,11 @@ class FilesCommitter:
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """All files of the epoch, in the order of partition, task and number."""
-        found = sorted((file for message in messages for file in message.get("files", ())), key=_order)
+        files = sorted((file for message in messages for file in message.get("files", ())), key=_order)
         marks = [message["watermark"] for message in messages if "watermark" in message]
         return {
-            "files": found,
-            "rows": sum(file["rows"] for file in found),
+            "files": files,
+            "rows": sum(file["rows"] for file in files),
             **({"watermark": marks[0]} if marks else {}),
         }
 

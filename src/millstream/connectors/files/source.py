@@ -64,10 +64,10 @@ class FilesEnumerator:
         )
 
     def _discover(self) -> None:
-        found = self._discovery.new_files(self._known)
-        self._log.append(found, complete=not self._watch)
+        fresh = self._discovery.new_files(self._known)
+        self._log.append(fresh, complete=not self._watch)
         self._discovery.taken()
-        self._take(found)
+        self._take(fresh)
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """One split per unit, from the log alone."""

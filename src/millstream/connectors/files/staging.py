@@ -29,8 +29,8 @@ def sweep(root: Path, after: Mapping[str, int]) -> None:
 
 
 def _is_swept(name: str, after: Mapping[str, int]) -> bool:
-    found = _NAME.fullmatch(name)
-    return found is not None and found[2] in after and int(found[1]) > after[found[2]]
+    match = _NAME.fullmatch(name)
+    return match is not None and match[2] in after and int(match[1]) > after[match[2]]
 
 
 def delete_files(paths: Iterable[Path]) -> None:

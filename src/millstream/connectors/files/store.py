@@ -42,13 +42,13 @@ def local_path(path: str) -> Path:
 def list_files(store: fs.FileSystem, root: str, *, recursive: bool) -> list[FileStamp]:
     """Files below a directory that hold something; names with a leading `_` or `.` are not data."""
     selector = fs.FileSelector(root, allow_not_found=False, recursive=recursive)
-    found = []
+    stamps = []
     for info in store.get_file_info(selector):
         relative = posixpath.relpath(info.path, root)
         hidden = any(part[0] in "_." for part in relative.split("/"))
         if info.type == fs.FileType.File and info.size and not hidden:
-            found.append(FileStamp(relative, info.size, info.mtime_ns))
-    return found
+            stamps.append(FileStamp(relative, info.size, info.mtime_ns))
+    return stamps
 
 
 def joined(root: str, relative: str) -> str:

@@ -86,9 +86,9 @@ def _after_newline(file: pa.NativeFile, position: int) -> int:
     """The position behind the first newline at or after a position, or the end of the file."""
     file.seek(position)
     while data := file.read(65_536):
-        found = int(data.find(b"\n"))
-        if found >= 0:
-            return position + found + 1
+        newline = int(data.find(b"\n"))
+        if newline >= 0:
+            return position + newline + 1
         position += len(data)
     return position
 

@@ -38,20 +38,20 @@ def to_json(value: Any) -> Any:
     """A Python value as a JSON value that the source reads back by its schema."""
     match value:
         case Mapping():
-            found: Any = {_key(name): to_json(each) for name, each in value.items()}
+            plain: Any = {_key(name): to_json(each) for name, each in value.items()}
         case list() | tuple() | set() | frozenset():
-            found = [to_json(each) for each in value]
+            plain = [to_json(each) for each in value]
         case dt.date():
-            found = value.isoformat()
+            plain = value.isoformat()
         case decimal.Decimal():
-            found = str(value)
+            plain = str(value)
         case bytes() | bytearray() | memoryview():
-            found = {"__ms_bytes": base64.b64encode(value).decode("ascii")}
+            plain = {"__ms_bytes": base64.b64encode(value).decode("ascii")}
         case float() if not math.isfinite(value):
-            found = "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+            plain = "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
         case _:
-            found = value
-    return found
+            plain = value
+    return plain
 
 
 def _key(name: Any) -> str:

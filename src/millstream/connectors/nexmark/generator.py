@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.connectors.nexmark.draws import Numbers
-from millstream.connectors.nexmark.rows import Auctions, Bids, Persons, Rows
+from millstream.connectors.nexmark.rows import Auctions, Bids, EventRows, Persons
 from millstream.connectors.nexmark.timeline import Timeline, kinds_of, timeline_of
 from millstream.connectors.ranges import pieces
 from millstream.model.schema import Schema
@@ -44,7 +44,7 @@ class Generator:
         return [rows.COLUMNS[name](rows) for name in names]
 
     def _envelope(self, _: str, schema: pa.Schema, ids: Numbers) -> pa.RecordBatch:
-        kinds, rows = kinds_of(ids), Rows(self.seed, self.timeline, ids)
+        kinds, rows = kinds_of(ids), EventRows(self.seed, self.timeline, ids)
         made = {"event_type": lambda: pa.array(kinds), "dateTime": rows.date_time, "event_id": rows.event_id}
         arrays = [
             made[field.name]() if field.name in made else self._struct(field.name, field.type, ids, kinds)

@@ -44,7 +44,7 @@ _CITIES = (
 _STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 
 
-class Rows:
+class EventRows:
     """The ids of events of one kind, and what all kinds have in common."""
 
     def __init__(self, seed: int, timeline: Timeline, ids: Numbers) -> None:
@@ -94,7 +94,7 @@ class Rows:
         return letters(self._seed).cut(self._draws.below(field + 1, POOL - length), length)
 
 
-class Persons(Rows):
+class Persons(EventRows):
     """New people."""
 
     def id(self) -> pa.Array:
@@ -136,13 +136,13 @@ class Persons(Rows):
         "creditCard": lambda rows: rows._card,
         "city": lambda rows: rows._city,
         "state": lambda rows: rows._state,
-        "dateTime": Rows.date_time,
+        "dateTime": EventRows.date_time,
         "extra": extra,
-        "event_id": Rows.event_id,
+        "event_id": EventRows.event_id,
     }
 
 
-class Auctions(Rows):
+class Auctions(EventRows):
     """Things for sale."""
 
     def id(self) -> pa.Array:
@@ -189,16 +189,16 @@ class Auctions(Rows):
         "description": lambda rows: rows._description,
         "initialBid": lambda rows: pa.array(rows._initial),
         "reserve": reserve,
-        "dateTime": Rows.date_time,
+        "dateTime": EventRows.date_time,
         "expires": expires,
         "seller": seller,
         "category": category,
         "extra": extra,
-        "event_id": Rows.event_id,
+        "event_id": EventRows.event_id,
     }
 
 
-class Bids(Rows):
+class Bids(EventRows):
     """Offers for things on sale."""
 
     def auction(self) -> pa.Array:
@@ -233,9 +233,9 @@ class Bids(Rows):
         "price": price,
         "channel": lambda rows: looked_up(channels(), rows._channel),
         "url": lambda rows: looked_up(urls(rows._seed), rows._channel),
-        "dateTime": Rows.date_time,
+        "dateTime": EventRows.date_time,
         "extra": extra,
-        "event_id": Rows.event_id,
+        "event_id": EventRows.event_id,
     }
 
 

@@ -77,8 +77,8 @@ def columns_of(kind: str) -> Schema:
 
 def schema_from(options: Mapping[str, Any]) -> Schema:
     """The columns that the options ask for."""
-    found, wanted = columns_of(options["kinds"]), options["columns"]
-    return found if wanted is None else refuse_unknown(found, wanted).select(wanted)
+    columns, wanted = columns_of(options["kinds"]), options["columns"]
+    return columns if wanted is None else refuse_unknown(columns, wanted).select(wanted)
 
 
 def refuse_unknown(known: Schema, wanted: Sequence[str], *, step: str | None = None) -> Schema:

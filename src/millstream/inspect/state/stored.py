@@ -1,6 +1,6 @@
 """State at one epoch, of a checkpoint or a savepoint, whichever engine wrote it; read-only.
 
-Engines are found by the name that manifests hold; the one on Spark starts Spark to read its own files.
+Engines are found by the name that manifests hold; the one on Spark has a process of its own read its files.
 """
 
 from __future__ import annotations

@@ -117,12 +117,12 @@ def state_get(state: StepState, key: Sequence[Any]) -> pa.Table:
     wanted, tables = canonical_key(msgspec.msgpack.encode(values)), EntryTables(state.layout)
     # An earlier version may have stored a floating-point key in another form, or in several.
     is_float = any(pa.types.is_floating(field.type) for field in fields)
-    found: dict[bytes, msgspec.Raw] = {}
+    stored: dict[bytes, msgspec.Raw] = {}
     for content in state.contents(groups):
         entries = _PAGE.decode(content).entries
         names = [name for name in entries if canonical_key(name) == wanted] if is_float else {wanted} & entries.keys()
-        found |= {name: entries[name] for name in names}
-    return tables.of(found)
+        stored |= {name: entries[name] for name in names}
+    return tables.of(stored)
 
 
 def state_diff(a: StepState, b: StepState) -> pa.Table:
@@ -130,14 +130,14 @@ def state_diff(a: StepState, b: StepState) -> pa.Table:
 
     The rows are those of `state_table`, with a column `in` before them: `a` or `b`. A key that changed has a row of each.
     """
-    found = [_sided(state_table(state, groups=range(0)), side) for state, side in ((a, "a"), (b, "b"))]
+    parts = [_sided(state_table(state, groups=range(0)), side) for state, side in ((a, "a"), (b, "b"))]
     for number in range(max(a.layout.key_groups, b.layout.key_groups)):
         group = range(number, number + 1)
         if a.layout.form == "columns":
-            found += _row_difference(state_table(a, groups=group), state_table(b, groups=group))
+            parts += _row_difference(state_table(a, groups=group), state_table(b, groups=group))
         else:
-            found += _entry_difference(a, b, group)
-    return joined(found)
+            parts += _entry_difference(a, b, group)
+    return joined(parts)
 
 
 def _entry_difference(a: StepState, b: StepState, group: range) -> Iterator[pa.Table]:

@@ -68,10 +68,10 @@ def _metadata(file: Path) -> str | None:
     if what is not None:
         return what
     try:
-        found = json.loads(file.read_bytes())["id"]
+        identity = json.loads(file.read_bytes())["id"]
     except (ValueError, KeyError, TypeError):
-        found = None
-    return None if isinstance(found, str) and found else "does not hold the id of a query"
+        identity = None
+    return None if isinstance(identity, str) and identity else "does not hold the id of a query"
 
 
 def _offset(epoch: int, file: Path) -> OffsetEntry:

@@ -206,9 +206,9 @@ def _resume_problems(logs: SparkLogs, epoch: int) -> list[LogProblem]:
         what = f"commits/{epoch} names no state of operator {unnamed[0]}"
         return [LogProblem(code="CKPT-052", what=what, file=file)]
     return [
-        LogProblem(code="CKPT-056", what=f"{found.file.relative_to(logs.folder)} {found.what}", file=found.file)
+        LogProblem(code="CKPT-056", what=f"{damage.file.relative_to(logs.folder)} {damage.what}", file=damage.file)
         for chain in state_chains(logs, epoch)
-        for found in chain.damages
+        for damage in chain.damages
     ]
 
 
@@ -252,8 +252,8 @@ def _record_problems(folder: Path, record: OperatorRecord, partitions: int) -> l
     if record.what is not None:
         return [LogProblem(code="CKPT-058", what=f"{name} {record.what}", file=record.file)]
     problems = [
-        LogProblem(code="CKPT-058", what=f"{found.file.relative_to(folder)} {found.what}", file=found.file)
-        for found in schema_damages(record)
+        LogProblem(code="CKPT-058", what=f"{damage.file.relative_to(folder)} {damage.what}", file=damage.file)
+        for damage in schema_damages(record)
     ]
     if record.partitions != partitions:
         what = f"{name} speaks of {record.partitions} partitions, the commits of {partitions}"

@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedSparkFile:
+class NativeFile:
     """A file of the copy: its name inside the folder, its size and the SHA-256 of its content."""
 
     name: str
@@ -35,9 +35,7 @@ class CopiedSparkFile:
     checksum: str
 
 
-def copy_spark_checkpoint(
-    source: Path, target: Path, epoch: int, *, query_id: str | None = None
-) -> list[CopiedSparkFile]:
+def copy_spark_checkpoint(source: Path, target: Path, epoch: int, *, query_id: str | None = None) -> list[NativeFile]:
     """Copy Spark's checkpoint as it was after an epoch; taking a savepoint and restoring one are the same copy.
 
     Every file is on disk when this returns. A damaged file is found while copying and refused, and a copy that fails
@@ -81,9 +79,9 @@ def _needed(logs: SparkLogs, epoch: int) -> list[Path]:
     if logs.metadata is not None:
         damages.append(Damage(file=logs.folder / "metadata", what=logs.metadata))
     files = [logs.folder / "metadata", *(entry.file for entry in entries)]
-    parts, found = _state(logs, epoch) if commit.what is None else ([], [])
-    if damages or found:
-        raise _damaged(logs.folder, [*damages, *found])
+    parts, in_state = _state(logs, epoch) if commit.what is None else ([], [])
+    if damages or in_state:
+        raise _damaged(logs.folder, [*damages, *in_state])
     return [name.relative_to(logs.folder) for file in [*files, *parts] for name in _with_checksums(file)]
 
 
@@ -103,7 +101,7 @@ def _state(logs: SparkLogs, epoch: int) -> tuple[list[Path], list[Damage]]:
 
 
 def _damaged(folder: Path, damages: list[Damage]) -> CheckpointRefused:
-    listed = "; ".join(f"{found.file.relative_to(folder)} {found.what}" for found in damages)
+    listed = "; ".join(f"{damage.file.relative_to(folder)} {damage.what}" for damage in damages)
     msg = f"Spark's checkpoint is damaged and is not copied: {listed}"
     return CheckpointRefused(msg, code="CKPT-059", hint="run `millstream doctor` on it")
 
@@ -125,16 +123,16 @@ def _rewritten(source: Path, target: Path) -> dict[Path, bytes]:
     }
 
 
-def _copied(source: Path, target: Path, name: Path) -> CopiedSparkFile:
+def _copied(source: Path, target: Path, name: Path) -> NativeFile:
     with below(source, name.as_posix(), of="a file of Spark's checkpoint", code="CKPT-059").open("rb") as content:
         return _stored(target, name, content)
 
 
-def _written(target: Path, name: Path, content: bytes) -> CopiedSparkFile:
+def _written(target: Path, name: Path, content: bytes) -> NativeFile:
     return _stored(target, name, io.BytesIO(content))
 
 
-def _stored(target: Path, name: Path, content: BinaryIO) -> CopiedSparkFile:
+def _stored(target: Path, name: Path, content: BinaryIO) -> NativeFile:
     file = target / name
     make_directory(file.parent)
     checksum, size = hashlib.sha256(), 0
@@ -147,4 +145,4 @@ def _stored(target: Path, name: Path, content: BinaryIO) -> CopiedSparkFile:
         os.fsync(opened.fileno())
     sync_directory(file.parent)
     failpoint("savepoint_files")
-    return CopiedSparkFile(name=name.as_posix(), size=size, checksum=checksum.hexdigest())
+    return NativeFile(name=name.as_posix(), size=size, checksum=checksum.hexdigest())

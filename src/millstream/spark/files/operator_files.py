@@ -65,8 +65,8 @@ def _record(folder: Path, file: Path) -> OperatorRecord:
 
 def schema_damages(record: OperatorRecord) -> list[Damage]:
     """Schema files of a record that cannot be used."""
-    found = [(file, damage(file) or _schema_damage(file.read_bytes())) for file in record.schemas]
-    return [Damage(file=file, what=what) for file, what in found if what is not None]
+    examined = [(file, damage(file) or _schema_damage(file.read_bytes())) for file in record.schemas]
+    return [Damage(file=file, what=what) for file, what in examined if what is not None]
 
 
 def _schema_damage(content: bytes) -> str | None:

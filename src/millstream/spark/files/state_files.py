@@ -125,8 +125,8 @@ def _assembled(folder: Path, steps: list[tuple[int, str]], base: tuple[int, str]
     files = logs if newest in logs else [*logs, newest]
     damages = [Damage(file=file, what=what) for file in files if (what := damage(file)) is not None]
     if base is not None:
-        parts, found = _snapshot(folder / _name(base, "zip"))
-        files, damages = [*parts, *files], [*found, *damages]
+        parts, in_snapshot = _snapshot(folder / _name(base, "zip"))
+        files, damages = [*parts, *files], [*in_snapshot, *damages]
     return Chain(files=tuple(files), damages=tuple(damages))
 
 
@@ -151,11 +151,11 @@ def _snapshot(file: Path) -> tuple[list[Path], list[Damage]]:
                 continue
             part = file.parent / folder / name
             files.append(part)
-            found = damage(part)
-            if found is None and part.stat().st_size != entry["sizeBytes"]:
-                found = "does not have the size that its snapshot records"
-            if found is not None:
-                damages.append(Damage(file=part, what=found))
+            flaw = damage(part)
+            if flaw is None and part.stat().st_size != entry["sizeBytes"]:
+                flaw = "does not have the size that its snapshot records"
+            if flaw is not None:
+                damages.append(Damage(file=part, what=flaw))
     return files, damages
 
 

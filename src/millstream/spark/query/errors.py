@@ -50,9 +50,9 @@ def translated(problem: Exception) -> MillstreamError:
         msg = f"the connection to Spark's JVM broke: {type(problem).__name__}: {problem}"
         return ExternalFailure(msg, code="SPARK-004", hint="see whether the JVM was killed; start the job again")
     text = str(problem)
-    found = _MARK.search(text)
-    if found is not None:
-        fields = json.loads(base64.b64decode(found.group(1)))
+    mark = _MARK.search(text)
+    if mark is not None:
+        fields = json.loads(base64.b64decode(mark.group(1)))
         kind = getattr(errors, fields.pop("kind"))
         message = fields.pop("message")
         account = fields.pop("account")

@@ -51,13 +51,13 @@ class SplitStream(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:
         """What stands before the first epoch."""
-        found: dict[str, Any] = self._ask({"op": "initial"})
-        return found
+        plan: dict[str, Any] = self._ask({"op": "initial"})
+        return plan
 
     def latestOffset(self, start: dict[str, Any], limit: Any = None) -> dict[str, Any]:
         """The next epoch's plan, or the last one again when nothing is due."""
-        found: dict[str, Any] = self._ask({"op": "next", "last": start})
-        return found
+        plan: dict[str, Any] = self._ask({"op": "next", "last": start})
+        return plan
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the epoch between two plans; at least one, so that timers run without rows."""

@@ -19,8 +19,8 @@ class MapStatePages:
 
     def get(self, key: str) -> bytes | None:
         """A page, or `None`."""
-        found = self._state.getValue((key,))
-        return None if found is None else bytes(found[0])
+        stored = self._state.getValue((key,))
+        return None if stored is None else bytes(stored[0])
 
     def put(self, key: str, content: bytes) -> None:
         """Write a page."""

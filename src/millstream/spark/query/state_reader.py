@@ -16,7 +16,7 @@ from millstream.state.read_only import ReadOnlyPages
 
 
 def read_pages(
-    session: SparkSession, folder: Path, epoch: int, *, level: int, depth: int
+    session: SparkSession, folder: Path, epoch: int, *, level: int, depth: int, prefix: str = ""
 ) -> Iterator[tuple[int, str, bytes]]:
     """Slot label, page name and content of every page of a level, one subtask after the other.
 
@@ -26,6 +26,7 @@ def read_pages(
         epoch: an epoch whose commit Spark retains.
         level: the keyed level, from 1 to `depth`.
         depth: how many keyed levels the plan has.
+        prefix: how the names of the wanted pages begin; all without it.
     """
     _require_readable(folder, epoch)
     # Spark counts operators from the sinks.
@@ -37,6 +38,7 @@ def read_pages(
         .load(str(folder.resolve()))
         .selectExpr("key.slot as slot", "user_map_key.page as page", "user_map_value.content as content")
     )
+    rows = rows.where(rows.page.startswith(prefix)) if prefix else rows
     return ((row.slot, row.page, bytes(row.content)) for row in rows.toLocalIterator())
 
 
@@ -47,17 +49,17 @@ def _require_readable(folder: Path, epoch: int) -> None:
         raise CheckpointRefused(
             msg, code="CKPT-055", found=epoch, known=retained_text(logs), hint="name a retained epoch"
         )
-    damages = [found for chain in state_chains(logs, epoch) for found in chain.damages]
+    damages = [damage for chain in state_chains(logs, epoch) for damage in chain.damages]
     if damages:
         msg = f"the state of epoch {epoch} is damaged: {damages[0].file.relative_to(folder)} {damages[0].what}"
         raise CheckpointRefused(msg, code="CKPT-056", known=retained_text(logs), hint="run `millstream doctor` on it")
 
 
 def read_subtasks(
-    session: SparkSession, folder: Path, epoch: int, *, level: int, depth: int, parallelism: int
+    session: SparkSession, folder: Path, epoch: int, *, level: int, depth: int, parallelism: int, prefix: str = ""
 ) -> Iterator[tuple[int, ReadOnlyPages]]:
     """The pages of a level, subtask by subtask: one of them is in memory at a time. Empty subtasks are left out."""
     labels = slot_labels(parallelism)
-    pages = read_pages(session, folder, epoch, level=level, depth=depth)
+    pages = read_pages(session, folder, epoch, level=level, depth=depth, prefix=prefix)
     for label, group in itertools.groupby(pages, key=lambda page: page[0]):
         yield labels.index(label), ReadOnlyPages({name: content for _, name, content in group})

@@ -73,18 +73,18 @@ def prepared(entry: Path) -> Prepared | None:
         if not all(_is_ours(path) for path in (entry.parent.parent, entry.parent, entry)):
             return None
         about = json.loads((entry / ABOUT).read_text())
-        found = Prepared(folder=entry, java=about["java"], bytes=about["bytes"], made=about["made"])
-        is_whole = found.archive.stat().st_size == about["archive"] and found.jar.stat().st_size == about["jar"]
+        made = Prepared(folder=entry, java=about["java"], bytes=about["bytes"], made=about["made"])
+        is_whole = made.archive.stat().st_size == about["archive"] and made.jar.stat().st_size == about["jar"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if is_whole else None
+    return made if is_whole else None
 
 
 def entries() -> list[Prepared]:
     """All whole entries, newest first."""
     root = cache_root() / "spark"
-    found = [prepared(folder) for folder in root.iterdir()] if root.is_dir() else []
-    return sorted((each for each in found if each is not None), key=lambda each: -each.made)
+    held = [prepared(folder) for folder in root.iterdir()] if root.is_dir() else []
+    return sorted((each for each in held if each is not None), key=lambda each: -each.made)
 
 
 def is_wanted(entry: Path) -> bool:
@@ -132,8 +132,8 @@ def remove_all() -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    found = path.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    about = path.stat()
+    return about.st_uid == os.getuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _java_build(java: str) -> str | None:

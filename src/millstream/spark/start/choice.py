@@ -92,6 +92,12 @@ def pyspark_home() -> Path:
     return Path(spec.origin).parent
 
 
+def has_context() -> bool:
+    """Whether Spark runs in this process, found without importing pyspark."""
+    context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+    return getattr(context, "_active_spark_context", None) is not None
+
+
 def _has_gateway() -> bool:
     """Whether this process has a JVM already."""
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)

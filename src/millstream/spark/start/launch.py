@@ -65,6 +65,7 @@ class Launch:
         self._local.mkdir()
         self._log = jvm_log() if quiet else None
         self.farewell: Farewell | None = None
+        self._is_closed = False
         self.is_claimed = False
         """Whether a run counts on it."""
         self.entry = caches.entry_for(self.settings)
@@ -121,7 +122,7 @@ class Launch:
             try:
                 stack.enter_context(self._jvm.announced())
             except JvmDied as problem:
-                if self._cached is None:
+                if self._cached is None or self._is_closed:
                     raise
                 logger.warning("the JVM did not start with its class archive, which is removed: %s", problem)
                 self._drop_archive()
@@ -144,6 +145,7 @@ class Launch:
 
     def close(self) -> None:
         """End everything that was started; Spark is told where somebody waits for its last words."""
+        self._is_closed = True  # a thread that still waits for the JVM must not blame the archive
         try:
             self._say_farewell()
         finally:

@@ -1,6 +1,6 @@
 """The zygote: one Python process that has imported everything, and forks when Spark wants a Python process.
 
-What Spark starts is a shim of a few lines. It ledger its arguments, environment and streams to the zygote, and stays as the
+What Spark starts is a shim of a few lines. It hands its arguments, environment and streams to the zygote, and stays as the
 process that Spark knows. Without a zygote the shim becomes the real Python.
 """
 

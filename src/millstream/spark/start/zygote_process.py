@@ -46,7 +46,7 @@ PRELOADED = (
 _LONGEST_REQUEST = 1 << 22
 
 
-class Request(NamedTuple):
+class PythonRequest(NamedTuple):
     """What a Python process was asked to be."""
 
     arguments: list[str]
@@ -131,7 +131,7 @@ class Server:
         with contextlib.suppress(OSError):
             wire.send(b"+")
 
-    def _become(self, request: Request, wire: socket.socket) -> NoReturn:
+    def _become(self, request: PythonRequest, wire: socket.socket) -> NoReturn:
         """In the child: drop what is the zygote's, and be the Python that was asked for."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -145,7 +145,7 @@ class Server:
         os._exit(_run(request))
 
 
-def _received(wire: socket.socket) -> Request:
+def _received(wire: socket.socket) -> PythonRequest:
     numbers = array.array("i")
     head, ancillary, _, _ = wire.recvmsg(4, socket.CMSG_SPACE(3 * numbers.itemsize))
     for level, kind, content in ancillary:
@@ -162,10 +162,10 @@ def _received(wire: socket.socket) -> Request:
             raise EOFError
         content += part
     arguments, environ, folder = marshal.loads(content)
-    return Request(arguments, environ, folder, list(numbers))
+    return PythonRequest(arguments, environ, folder, list(numbers))
 
 
-def _run(request: Request) -> int:
+def _run(request: PythonRequest) -> int:
     """Do what `python ARGUMENTS` would, and give its exit code."""
     code: object = 0
     try:

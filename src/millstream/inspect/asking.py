@@ -1,4 +1,4 @@
-"""Leaves a request for whoever runs a checkpoint, and waits for the answer."""
+"""Leaves a request in a checkpoint for whoever runs it, and waits for the answer; needs nothing of the process that runs it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,12 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from millstream.api.running.control import Action, Answer, Request, RequestBox, checked_request
 from millstream.api.running.job import checked
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.inspect.checkpoint import CheckpointView
-
-To = Annotated[
-    str | None,
-    typer.Option("--to", metavar="DIR", help="The folder of savepoints; by default savepoints in the checkpoint."),
-]
-Id = Annotated[
-    str | None,
-    typer.Option("--id", help="Names the request: asked again, it gives the same answer and does nothing new."),
-]
-Timeout = Annotated[str, typer.Option("--timeout", help="How long to wait for the answer.")]
-Native = Annotated[
-    bool, typer.Option("--native", help="A fast copy of the engine's own files, for the same plan on the same engine.")
-]
 
 ENDS: tuple[Action, ...] = ("drain", "suspend", "cancel")
 _POLL_SECONDS = 0.1
@@ -44,8 +29,8 @@ def request_for(action: Action, *, to: str | None = None, id: str | None = None,
 
 def answered_before(view: CheckpointView, request: Request) -> Answer | None:
     """The answer to an earlier request of this id."""
-    found = RequestBox(view.store).answer(request.id)
-    return None if found is None else checked(found)
+    answer = RequestBox(view.store).answer(request.id)
+    return None if answer is None else checked(answer)
 
 
 def ask(view: CheckpointView, request: Request, seconds: float) -> Answer:
