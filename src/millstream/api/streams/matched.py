@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.api.streams.signatures import output_schema
 from millstream.graph.function import FunctionRef, function_ref
-from millstream.graph.operations.pattern import Pattern as PatternStep
+from millstream.graph.operations.pattern import MatchPattern
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.model.schema import Schema, SchemaLike
 from millstream.tracebacks import public
@@ -70,7 +70,7 @@ class PatternStream:
             timed_out: measures of partial matches whose time runs out.
             measures: expressions over the rows of the match.
         """
-        operation = PatternStep(
+        operation = MatchPattern(
             pattern=self._pattern,
             measures=tuple(measures.items()),
             timed_out_measures=tuple((timed_out or {}).items()),
@@ -91,7 +91,7 @@ class PatternStream:
         label = id or self._stream._label("pattern")
         reference, target = _typed(function, schema, label, many=many)
         expired, its_schema = (None, None) if timed_out[0] is None else _typed(*timed_out, label, many=many)
-        operation = PatternStep(
+        operation = MatchPattern(
             pattern=self._pattern,
             function=reference,
             schema=target,

@@ -297,5 +297,4 @@ class DataStream(StepOutput):
         *,
         on_error: OnErrorLike = "fail",
     ) -> DataStream:
-        """The stream behind a step over these inputs; used by the other kinds of streams."""
         return DataStream(self._job, self._added(operation, inputs, given_id, uid, on_error))

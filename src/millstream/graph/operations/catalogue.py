@@ -12,7 +12,7 @@ from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.operations.enrich import AsyncMap, Lookup
 from millstream.graph.operations.join import Join, TemporalJoin, WindowJoin
-from millstream.graph.operations.pattern import Pattern
+from millstream.graph.operations.pattern import MatchPattern
 from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
@@ -23,7 +23,7 @@ from millstream.graph.operations.window import Window
 _OURS: tuple[type[Operation], ...] = (
     *(Source, EventTime, Filter, Select, WithColumns, PythonMap, MapBatches, Union, KeyedAggregate, Reduce),
     *(Process, CoProcess, Join, WindowJoin, TemporalJoin, TopN, Deduplicate, WindowRank, Lookup, AsyncMap),
-    *(Window, Pattern, Patterns, Sink),
+    *(Window, MatchPattern, Patterns, Sink),
 )
 OPERATIONS: dict[str, type[Operation]] = {operation.kind: operation for operation in _OURS}
 

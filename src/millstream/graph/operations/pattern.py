@@ -20,7 +20,7 @@ from millstream.model.schema import Field, Schema
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern(Operation):
+class MatchPattern(Operation):
     """Rows of a key that follow each other in a given way; a match gives measures, or what a function makes of it."""
 
     kind = "pattern"

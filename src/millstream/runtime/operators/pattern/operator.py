@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.graph.operations.pattern import Pattern
+from millstream.graph.operations.pattern import MatchPattern
 from millstream.graph.operations.rank import instant_order
 from millstream.graph.patterns.match_expression import measures_of
 from millstream.graph.step import MAIN, TIMED_OUT
@@ -41,7 +41,7 @@ class PatternOperator:
     """Looks for a pattern in the rows of each key; patterns that a stream brings are in `rules`."""
 
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
-        assert isinstance(node.operation, Pattern)
+        assert isinstance(node.operation, MatchPattern)
         assert node.input_schema is not None
         self._node, self._operation, self._rows = node, node.operation, node.input_schema
         self._keys = node.input_schema.select(node.keys)
@@ -99,8 +99,8 @@ class PatternOperator:
 
 
 def _settings(node: StreamNode) -> Settings:
-    assert isinstance(node.operation, Pattern)
+    assert isinstance(node.operation, MatchPattern)
     return {**row_settings(node), "pattern": node.operation.pattern.version}
 
 
-PATTERN = KeyedKind(takes=Pattern, operator=PatternOperator, stores=pattern_stores, settings=_settings)
+PATTERN = KeyedKind(takes=MatchPattern, operator=PatternOperator, stores=pattern_stores, settings=_settings)
