@@ -64,3 +64,8 @@ def top_n(stream: DataStream, step: WrittenStep) -> DataStream:
         return windows.windowed(keyed, step).top_n(step.value, by=step.needed("by"), **given)
     refuse_together(step, ("allowed_lateness",), "without window:")
     return keyed.top_n(step.value, by=step.needed("by"), **given, **step.given("emit"))
+
+
+def sample(stream: DataStream, step: WrittenStep) -> DataStream:
+    """`sample: 0.1`, of the rows of each key."""
+    return stream.key_by(*keys(step)).sample(step.value, **step.given("id", "uid"))

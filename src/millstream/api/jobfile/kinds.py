@@ -96,6 +96,7 @@ KINDS: dict[str, StepKind] = {
         _single(keyed_steps.top_n),
         (*_ANY, "uid", "key_by", "by", "rank", "ties", "emit", "window", "allowed_lateness"),
     ),
+    "sample": StepKind(_single(keyed_steps.sample), (*_ANY, "uid", "key_by")),
     "async_map": StepKind(_single(row_steps.async_map), (*_ANY, *_AWAITED)),
     "sql": StepKind(_sql, (*_ANY, *_SQL, "streams")),
     "sink": StepKind(_sink, ("input", "rebalance", "to", "uid")),

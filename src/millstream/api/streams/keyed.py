@@ -11,9 +11,9 @@ from millstream.api.streams.broadcast import BroadcastStream, updates_input
 from millstream.api.streams.choices import checked_how
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.join import join_operation
+from millstream.api.streams.kept import KeptRows
 from millstream.api.streams.matched import PatternStream, ordered
 from millstream.api.streams.processing import process_operation
-from millstream.api.streams.rankings import deduplicate_operation, top_n_operation
 from millstream.api.streams.windowed import WindowedStream, window_options
 from millstream.api.values.error_policy import OnErrorLike
 from millstream.api.values.pattern import Pattern
@@ -23,7 +23,6 @@ from millstream.graph.function import function_ref
 from millstream.graph.operation import Operation
 from millstream.graph.operations.aggregate import Aggregate, Emit, Reduce
 from millstream.graph.operations.join import How, TemporalJoin
-from millstream.graph.operations.rank import RankEmit
 from millstream.graph.operations.rules import OnUpdate, Patterns
 from millstream.graph.operations.window import Accumulation
 from millstream.graph.step import PartitionKind, StepInput
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @public
-class KeyedStream:
+class KeyedStream(KeptRows):
     """Rows partitioned by key.
 
     Every step that holds state takes `id=`, which names its state in checkpoints, and `uid=`, which names it instead once
@@ -163,55 +162,6 @@ class KeyedStream:
             uid: names the state, if the step was called otherwise when it was written.
         """
         return self._pair(versions, TemporalJoin(how=checked_how(how, ("inner", "left")), prefix=prefix), id, uid)
-
-    def deduplicate(
-        self,
-        *,
-        keep: Literal["first", "last"] = "first",
-        by: str | None = None,
-        ttl: DurationLike | None = None,
-        emit: RankEmit = "epoch",
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """Keep one row of each key.
-
-        Args:
-            keep: `first` or `last`, to come or in the order `by`.
-            by: an order, as in `event_time, sequence`; of equal rows the first, or last, to come stays.
-            ttl: for the first to come: forget a key that long after its row, by the epoch's clock; its next row is then first.
-            emit: `epoch`: the row that stays, once per epoch in which it is another one than before, so that the last row
-                per key counts; the first row to come is emitted once. `end`: once per key, when the input ends.
-            id: names the state.
-            uid: names the state, if the step was called otherwise when it was written.
-        """
-        return self._then(deduplicate_operation(keep, by, ttl, emit), id, uid)
-
-    def top_n(
-        self,
-        n: int,
-        *,
-        by: str,
-        rank: str = "rank_number",
-        ties: bool = False,
-        emit: RankEmit = "epoch",
-        id: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """The first N rows of each key in an order, with their rank from 1 on.
-
-        Args:
-            n: how many rows of each key stay.
-            by: an order, as in `price desc, event_id`; of equal rows the first to come comes first. Null is the smallest
-                value, as in Spark.
-            rank: the name of the column with the rank.
-            ties: equal rows share a rank, and all rows with a rank up to `n` stay; needs `emit='end'`.
-            emit: `epoch`: once per epoch, the rows whose rank is another one than before; the last row per key and rank
-                counts, and a rank once given is never vacated. `end`: once, when the input ends.
-            id: names the state.
-            uid: names the state, if the step was called otherwise when it was written.
-        """
-        return self._then(top_n_operation(n, by, rank, emit, ties=ties), id, uid)
 
     def _pair(self, other: KeyedStream, operation: Operation, given_id: str | None, uid: str | None) -> DataStream:
         """Add a step over this stream and another keyed one."""

@@ -17,13 +17,14 @@ from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
 from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.rules import Patterns
+from millstream.graph.operations.sample import Sample
 from millstream.graph.operations.watermark import EventTime
 from millstream.graph.operations.window import Window
 
 _OURS: tuple[type[Operation], ...] = (
     *(Source, EventTime, Filter, Select, WithColumns, PythonMap, MapBatches, Union, KeyedAggregate, Reduce),
     *(Process, CoProcess, Join, WindowJoin, TemporalJoin, TopN, Deduplicate, WindowRank, Lookup, AsyncMap),
-    *(Window, MatchPattern, Patterns, Sink),
+    *(Window, MatchPattern, Patterns, Sample, Sink),
 )
 OPERATIONS: dict[str, type[Operation]] = {operation.kind: operation for operation in _OURS}
 

@@ -19,6 +19,7 @@ from millstream.runtime.operators.process.operator import PROCESS
 from millstream.runtime.operators.rank.first_rows import FIRST_ROW
 from millstream.runtime.operators.rank.operator import DEDUPLICATE, TOP_N
 from millstream.runtime.operators.rank.windows import WINDOW_RANK
+from millstream.runtime.operators.sample.operator import SAMPLE
 from millstream.runtime.operators.window.bins import BINNED_WINDOW
 from millstream.runtime.operators.window.clock_bins import CLOCK_WINDOW
 from millstream.runtime.operators.window.row_windows import ROW_WINDOW
@@ -40,6 +41,7 @@ KINDS: tuple[KeyedKind, ...] = (
     DEDUPLICATE,
     TOP_N,
     WINDOW_RANK,
+    SAMPLE,
     BINNED_WINDOW,
     CLOCK_WINDOW,
     MERGED_SESSION,

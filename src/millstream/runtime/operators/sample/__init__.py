@@ -1,0 +1,1 @@
+"""A share of the rows of each key."""
