@@ -10,8 +10,11 @@ REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret by name, looked up where a connection is opened; it may be shown and stored."""
 _LOGIN = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>.*)@(?P<rest>[^\s&'\";,]*)", re.DOTALL)
 _LOGIN_IN_TEXT = re.compile(r"(?<=://)(?P<user>[^/@:\s]*):(?P<secret>\S*)@(?P<rest>[^\s&'\";,]*)")
+_MISTYPED = re.compile(r"^(?P<user>[^@:\s]*):(?P<secret>.*)@(?P<rest>.*)$", re.DOTALL)
+"""A url without `://`, as a slip of the hand makes it: all that may be a password is one."""
+_MISTYPED_IN_TEXT = re.compile(r"(?P<user>\b[\w.+-]+):(?P<secret>/?[^\s@'\",;{}\[\]/]+)@(?P<rest>[\w.-][^\s&'\";,]*)")
 _PARAMETER = re.compile(
-    r"(?P<name>\b[\w.-]*(?:passw(?:or)?d|secret[._-]?access[._-]?key)=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE
+    r"(?P<name>\b[\w.-]*(?:passw(?:or)?d|pwd|secret[._-]?access[._-]?key)=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE
 )
 _SECRET_SETTING = re.compile(r"secret|passw(or)?d|token|(access|account|api)[._-]?key|credential", re.IGNORECASE)
 
@@ -46,15 +49,17 @@ class SecretText(str):
 
 def shown_url(url: str) -> str:
     """One url without its password, whatever characters that has."""
-    return _PARAMETER.sub(_hidden_parameter, _LOGIN.sub(_hidden_login, str(url)))
+    login = _LOGIN if "://" in url else _MISTYPED
+    return _PARAMETER.sub(_hidden_parameter, login.sub(_hidden_login, str(url)))
 
 
 def redacted(text: str) -> str:
     """Text without the passwords of the urls and connection strings in it."""
     lowered = text.lower()
-    if "://" not in text and "passw" not in lowered and "secret" not in lowered:
+    if not any(sign in lowered for sign in ("://", "@", "passw", "pwd", "secret")):
         return text
-    return _PARAMETER.sub(_hidden_parameter, _LOGIN_IN_TEXT.sub(_hidden_login, text))
+    shown = _MISTYPED_IN_TEXT.sub(_hidden_login, _LOGIN_IN_TEXT.sub(_hidden_login, text))
+    return _PARAMETER.sub(_hidden_parameter, shown)
 
 
 def shown_setting(key: str, value: str) -> str:

@@ -75,3 +75,19 @@ def test_a_password_that_is_a_parameter_may_hold_the_sign_of_logins(show, url):
     shown = show(url)
     assert "sec" not in shown
     assert "ret" not in shown
+
+
+SLIPS = ["postgres//u:hunter2@h:1/d", "postgresql:/u:hunter2@h/d", "u:hunter2@h/d", "postgresql:u:hunter2@h/d"]
+
+
+@pytest.mark.parametrize("url", [*SLIPS, "postgresql://h:1/d?pwd=hunter2"])
+def test_a_slip_in_a_url_does_not_show_its_password(url):
+    assert "hunter2" not in shown_url(url)
+    assert "hunter2" not in redacted(f"there is no {url!r}; write it in full")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"email":"ann@example.org"}', "{'email': 'ann@example.org'}", "at 12:30 @ home: a@b"]
+)
+def test_addresses_in_records_stay(text):
+    assert redacted(text) == text

@@ -8,7 +8,7 @@ import pytest
 
 from millstream.checkpoint.stores.database import parse_url
 from millstream.checkpoint.stores.local import LocalStore
-from millstream.checkpoint.stores.open import open_store
+from millstream.checkpoint.stores.open import open_for_reading, open_store
 from millstream.checkpoint.stores.sqlite import open_sqlite
 from millstream.errors import ExternalFailure, InvalidPlan
 
@@ -114,3 +114,15 @@ def test_a_path_object_is_never_a_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     open_store(Path("s3:") / "bucket").create("m", b"x")
     assert (tmp_path / "s3:" / "bucket" / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql//u:hunter2@h:1/d", "postgresql:/u:hunter2@h/d", "sqlite:/x.db", "S3//bucket"]
+)
+@pytest.mark.parametrize("open_it", [open_store, open_for_reading])
+def test_a_slip_in_a_url_is_no_folder(url, open_it, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidPlan, match="PLAN-034") as refused:
+        open_it(url)
+    assert "hunter2" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -10,7 +11,9 @@ from millstream.checkpoint.stores.local import LocalStore
 from millstream.checkpoint.stores.read_only import ReadOnlyStore
 from millstream.errors import InvalidPlan
 from millstream.model.secret import url_with_secrets
+from millstream.redaction import shown_url
 
+_SLIP = re.compile(r"(?:file|s3|sqlite|postgres|postgresql)(?::/?|//)", re.IGNORECASE)
 KNOWN = ("a path", "file:///path", "s3://bucket/prefix", "sqlite:///file.db", "postgresql://user@host/database")
 
 
@@ -22,7 +25,7 @@ def open_store(url: str | Path) -> ManifestStore:
         ExternalFailure: (CKPT-032) a service that does not answer.
     """
     if isinstance(url, Path) or "://" not in url:
-        return LocalStore(url)
+        return LocalStore(_path(url))
     url = url_with_secrets(url)
     match _scheme(url):
         case "file":
@@ -51,7 +54,7 @@ def open_for_reading(url: str | Path) -> ReadOnlyStore:
         CheckpointRefused: (CKPT-016) there is no such store.
     """
     if isinstance(url, Path) or "://" not in url:
-        return ReadOnlyStore(LocalStore(url))
+        return ReadOnlyStore(LocalStore(_path(url)))
     url = url_with_secrets(url)
     match _scheme(url):
         case "sqlite":
@@ -64,6 +67,14 @@ def open_for_reading(url: str | Path) -> ReadOnlyStore:
             return ReadOnlyStore(open_postgres_reader(url))
         case _:
             return ReadOnlyStore(open_store(url))
+
+
+def _path(path: str | Path) -> str | Path:
+    """A path, unless it is a url with a slip in it: a folder of that name would hold the manifests, and show the password."""
+    if isinstance(path, str) and _SLIP.match(path):
+        msg = "a url without `://`"
+        raise InvalidPlan(msg, code="PLAN-034", found=shown_url(path), known=KNOWN, hint="write the scheme in full")
+    return path
 
 
 def _scheme(url: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -34,9 +32,7 @@ class SampleOperator:
 
     def run(self, work: EpochWork) -> Due:
         """Rows before the watermark, then rows after it; there is nothing to fire."""
-        entries = self._paging.entries(
-            work, self._node.uid, self._keys, stored_types(_SLOTS), is_trusted=True, merge=_both
-        )
+        entries = self._paging.entries(work, self._node.uid, self._keys, stored_types(_SLOTS), is_trusted=True)
         counts = work.ledger.count(self._node.id)
         for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
             for batch, pieces in key_rows(tables, self._node.keys, entries):
@@ -59,10 +55,6 @@ class SampleOperator:
             entry.is_dirty = True
         # The remainder comes first: whole millions of rows add whole shares, and the product stays small.
         return batch.filter(pa.array((numbers % MILLION) * self._share % MILLION < self._share))
-
-
-def _both(slots: list[Any], others: list[Any]) -> list[Any]:
-    return [(slots[0] or 0) + (others[0] or 0)]
 
 
 def _stores(node: StreamNode) -> tuple[Store, ...]:
