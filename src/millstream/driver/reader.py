@@ -22,6 +22,8 @@ from millstream.spark.start import launch
 
 _LOOK_MS = 500
 _CHUNK = 1 << 16
+_DEPLOYMENT = Deployment(confs=(("spark.python.worker.reuse", "true"),))
+"""No Python process of Spark's is started here, and a setting of theirs, if only its default, says that none need be prepared."""
 
 
 def main() -> None:
@@ -91,7 +93,7 @@ def _answer(line: bytes) -> Iterator[AnswerLine]:
 def _read(line: bytes) -> Iterator[PageRead]:
     request = request_in(line)
     # The JVM starts while pyspark is imported.
-    launch.start_early(Deployment())
+    launch.start_early(_DEPLOYMENT)
     from millstream.driver.reading import read_level
     from millstream.spark.query.errors import translated
 
