@@ -33,6 +33,12 @@ class LevelProgram:
         self.layouts = layouts_of(deployment)
         self.float_keys = {edge.port: self._float_keys(edge) for edge in plan.edges if edge.from_level == level}
         """By port, the keys of an edge that have more than one form of a value and are grouped by."""
+        self.senders = {
+            edge.port: kind_of(self.node(edge.edge.target)).sender
+            for edge in plan.edges
+            if edge.from_level == level and edge.edge.partition == "hash"
+        }
+        """By port of a keyed edge, the sending half of the operator behind it; `None` where it has none."""
         self.stages: dict[str, list[Stage]] = {}
         self.operators: dict[str, KeyedOperator] = {}
         for vertex in self.vertices:

@@ -19,7 +19,6 @@ from millstream.runtime.exchange.senders import (
     same_subtask,
 )
 from millstream.runtime.operators.declaration import SendingEnd
-from millstream.runtime.operators.kinds import kind_of
 from millstream.runtime.program import LevelProgram
 
 
@@ -65,10 +64,10 @@ class TaskSenders:
 
     def _keyed_sender(self, planned: PlannedEdge, target: Target, rows: RowSender) -> Sender:
         """The sending half of the operator behind an edge, where it has one: less is sent than came."""
-        node = self._program.node(planned.edge.target)
-        open_sender = kind_of(node).sender
+        open_sender = self._program.senders[planned.port]
         if open_sender is None:
             return rows
+        node = self._program.node(planned.edge.target)
         return open_sender(
             SendingEnd(
                 node=node,

@@ -18,17 +18,17 @@ def window_of(node: StreamNode) -> Window:
 
 def is_binned(node: StreamNode) -> bool:
     """Aggregates over windows of event time that lie on a grid and fire by default."""
-    return _is_on_grid(window_of(node)) and window_of(node).window.time == "event"
+    return is_on_grid(window_of(node)) and window_of(node).window.time == "event"
 
 
 def is_binned_by_clock(node: StreamNode) -> bool:
     """The same over windows of the clock."""
-    return _is_on_grid(window_of(node)) and window_of(node).window.time == "processing"
+    return is_on_grid(window_of(node)) and window_of(node).window.time == "processing"
 
 
 def is_triggered(node: StreamNode) -> bool:
     """Windows with a trigger, evictor, pane or state, and those of the clock that are not aggregated on a grid."""
-    return window_of(node).is_triggered and not _is_on_grid(window_of(node))
+    return window_of(node).is_triggered and not is_on_grid(window_of(node))
 
 
 def is_merged_session(node: StreamNode) -> bool:
@@ -42,9 +42,9 @@ def is_merged_session(node: StreamNode) -> bool:
 def goes_row_by_row(node: StreamNode) -> bool:
     """Windows of event time that fire by default, and are neither binned nor merged as sessions."""
     operation = window_of(node)
-    return not (operation.is_triggered or _is_on_grid(operation) or is_merged_session(node))
+    return not (operation.is_triggered or is_on_grid(operation) or is_merged_session(node))
 
 
-def _is_on_grid(operation: Window) -> bool:
+def is_on_grid(operation: Window) -> bool:
     """Whether rows can be combined by slide-long bins before the shuffle."""
     return bool(operation.aggregates) and not operation.has_options and operation.window.kind in _BINNED

@@ -34,12 +34,12 @@ from millstream.state.slots import Slot, Store, own_store, slots_of, stored_type
 from millstream.state.ttl import Sweep
 
 
-def _stores(node: StreamNode) -> tuple[Store, ...]:
-    return own_store(node, _slots(window_of(node), TriggeredContents(node)))
+def triggered_slots(node: StreamNode) -> tuple[Slot, ...]:
+    """The states of the key, then the list of open windows."""
+    return _slots(window_of(node), TriggeredContents(node))
 
 
 def _slots(operation: Window, contents: TriggeredContents) -> tuple[Slot, ...]:
-    """The states of the key, then the list of open windows."""
     trigger = tuple_of(*(kind | None for kind in trigger_types(trigger_spec(operation))))
     state = tuple_of(*(each.content | None for each in operation.window_states))
     generic: Any = OpenWindow
@@ -110,6 +110,10 @@ class TriggeredWindowOperator:
 def _assigner(operation: Window) -> Assigner | None:
     """The windows of an instant; `None` where there is one for all rows."""
     return assigner_of(operation.window) if operation.window.has_bounds else None
+
+
+def _stores(node: StreamNode) -> tuple[Store, ...]:
+    return own_store(node, triggered_slots(node))
 
 
 TRIGGERED_WINDOW = KeyedKind(
