@@ -27,6 +27,8 @@ LEASE = "lease.json"
 FORMAT = 1
 _ATTEMPTS = 5
 """How often a record is written anew because an earlier write of this owner, taken for failed, turns out to be there."""
+_LOOK_SECONDS = 0.2
+"""How long a watched lease is left alone, or a tenth of the term, so that a renewal by its owner is seen soon."""
 _given_up: set[str] = set()
 """Owners of this process that could not learn whether they took the lease. Nobody holds what they may have written."""
 _OPEN = (ExternalFailure, OSError)
@@ -187,8 +189,7 @@ def acquire(
                 if lease is not None:
                     return lease
             case Challenge.WATCH:
-                # Ten times in a term of ours, so that a renewal of its owner is seen soon.
-                sleep(min(0.2, term / 10_000))
+                sleep(min(_LOOK_SECONDS, term / 10_000))
 
 
 def _lease(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Lease | None:
