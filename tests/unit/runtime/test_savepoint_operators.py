@@ -45,7 +45,7 @@ def job_of():
         "sessions": keyed.window(ms.session("5s")).aggregate(n=ms.count(), id="sessions"),
         "ordered": keyed.window(ms.session("5s")).aggregate(v=ms.last("v"), id="ordered"),
         "panes": keyed.window(ms.session("5s")).aggregate(n=ms.count(), pane=True, id="panes"),
-        "clock": keyed.window(ms.tumbling("5s", time="processing")).aggregate(n=ms.count(), id="clock"),
+        "clock": keyed.window(ms.tumbling("100d", time="processing")).aggregate(n=ms.count(), id="clock"),
         "counts": keyed.window(ms.count_window(1000)).aggregate(n=ms.count(), id="counts"),
     }
     for name, step in steps.items():
