@@ -89,18 +89,21 @@ class Proxy:
             return True
         silent.set()
         if action == "lose":
+            # The rest of the message may come in another piece: the client is cut off when the server answers.
             server.sendall(data)
-            server.shutdown(socket.SHUT_WR)
-        else:
-            self._held = (server, data)
+            return True
+        self._held = (server, data)
         self.lost.set()
         return False
 
     def _answers(self, server, client, silent):
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if not silent.is_set():
-                    client.sendall(data)
+                if silent.is_set():
+                    break
+                client.sendall(data)
+        if silent.is_set():
+            self.lost.set()
         _close(client)
 
 
