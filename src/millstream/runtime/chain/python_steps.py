@@ -89,10 +89,14 @@ def _map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], 
     refused: set[int] = set()
     waiting = iter(rows)
     while len(made) + len(refused) < len(rows):
+        problem: Exception = StopIteration("raised by the function, as next() does where nothing is left")
         try:
             made.extend(map(function, waiting))  # what came before a failure stays in the list
-        except Exception as problem:
-            place = len(made) + len(refused)
+        except Exception as raised:
+            problem = raised
+        place = len(made) + len(refused)
+        # To `map`, a StopIteration of the function is the end of its rows: it ends early and says nothing.
+        if place < len(rows):
             refused.add(place)
             bad.refuse(rows[place], problem)
     if refused:
