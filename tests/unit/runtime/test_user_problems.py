@@ -1,5 +1,8 @@
 """What user code may raise ends a step or refuses a record, also where Python gives the exception a meaning of its own."""
 
+import signal
+import sys
+
 import pytest
 
 import millstream as ms
@@ -48,3 +51,91 @@ def test_a_stop_iteration_fails_the_step_with_its_record():
         run_job(job, {"in": ROWS})
     assert (failed.value.code, failed.value.step) == ("RUN-001", "m")
     assert '"v": 3' in failed.value.found
+
+
+def leave(*_):
+    sys.exit(0)
+
+
+async def leave_async(row):
+    sys.exit(0)
+
+
+class LeavingProcess(ms.ProcessFunction):
+    def process(self, row, ctx):
+        leave()
+
+
+class LeavingTimer(ms.ProcessFunction):
+    def process(self, row, ctx):
+        ctx.event_timer(1)
+
+    def on_timer(self, timestamp, ctx):
+        leave()
+
+
+class LeavingOpen(ms.ProcessFunction):
+    def open(self, ctx):
+        leave()
+
+    def process(self, row, ctx):
+        return []
+
+
+def windowed(rows):
+    return rows.key_by("k").window(ms.tumbling("1s"))
+
+
+LEAVING = {
+    "map": lambda rows: rows.map(leave, schema="v long", id="s"),
+    "skipping map": lambda rows: rows.map(leave, schema="v long", on_error="skip", id="s"),
+    "flat_map": lambda rows: rows.flat_map(leave, schema="v long", id="s"),
+    "filter": lambda rows: rows.filter(leave, id="s"),
+    "map_batches": lambda rows: rows.map_batches(leave, schema="v long", id="s"),
+    "async_map": lambda rows: rows.async_map(leave_async, schema="v long", id="s"),
+    "process": lambda rows: rows.key_by("k").process(LeavingProcess, schema="v long", id="s"),
+    "timer": lambda rows: rows.key_by("k").process(LeavingTimer, schema="v long", id="s"),
+    "open": lambda rows: rows.key_by("k").process(LeavingOpen, schema="v long", id="s"),
+    "reduce": lambda rows: rows.key_by("k").reduce(lambda held, row: leave(), id="s"),
+    "window": lambda rows: windowed(rows).process(lambda key, window, rows: leave(), schema="v long", id="s"),
+    "condition": lambda rows: (
+        rows.key_by("k").pattern(ms.pattern.begin("a").where(lambda row: leave())).measures(n="a.v", id="s")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEAVING)
+def test_an_exit_in_user_code_fails_its_step(kind):
+    job = ms.Job("leaves")
+    LEAVING[kind](rows_of(job)).sink("o", ms.collect("o"))
+    with pytest.raises(StepFailed, match=r"SystemExit: 0 at test_user_problems\.py") as failed:
+        run_job(job, {"in": ROWS})
+    assert failed.value.step == "s"
+
+
+def test_a_keyboard_interrupt_in_user_code_stays_one():
+    def interrupt(row):
+        raise KeyboardInterrupt
+
+    job = ms.Job("interrupted")
+    rows_of(job).map(interrupt, schema="v long", on_error="skip", id="s").sink("o", ms.collect("o"))
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job, {"in": ROWS})
+
+
+def test_a_signal_handler_that_ends_the_program_fails_no_step():
+    def signalled(row):
+        signal.raise_signal(signal.SIGUSR1)
+        return row
+
+    def end(number, frame):
+        sys.exit(143)
+
+    job = ms.Job("signalled")
+    rows_of(job).map(signalled, schema="k string, v long, at long", id="s").sink("o", ms.collect("o"))
+    before = signal.signal(signal.SIGUSR1, end)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            run_job(job, {"in": ROWS})
+    finally:
+        signal.signal(signal.SIGUSR1, before)

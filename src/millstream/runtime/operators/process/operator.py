@@ -18,7 +18,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import MAX_TIME
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import BadRecords
+from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, user_line
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.grouping import key_rows
@@ -102,7 +102,7 @@ class ProcessCalls:
                 some = process(row, context)
                 if some is not None:
                     made.extend(some)
-            except Exception as problem:
+            except USER_PROBLEMS as problem:
                 del made[ends[-1] if ends else 0 :]
                 refused += 1
                 self._bad.refuse(row, problem)
@@ -149,8 +149,8 @@ class ProcessCalls:
         try:
             for each in self._function.on_timer(at, self._context) or ():
                 self._main.add(each, time)
-        except Exception as problem:
-            msg = f"on_timer failed for key {entry.key!r}: {type(problem).__name__}: {problem}"
+        except USER_PROBLEMS as problem:
+            msg = f"on_timer failed for key {entry.key!r}: {type(problem).__name__}: {problem}{user_line(problem)}"
             raise StepFailed(msg, step=self._node.id, found=f"timer {at}", hint="mend on_timer") from problem
 
     def close(self) -> None:
