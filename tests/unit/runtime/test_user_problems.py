@@ -139,3 +139,27 @@ def test_a_signal_handler_that_ends_the_program_fails_no_step():
             run_job(job, {"in": ROWS})
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("kind", ["event_timer", "processing_timer"])
+@pytest.mark.parametrize("at", [1 << 80, -(1 << 63)])
+def test_a_timer_that_is_no_instant_is_refused_with_its_step(kind, at):
+    class FarTimer(ms.ProcessFunction):
+        def process(self, row, ctx):
+            getattr(ctx, kind)(at)
+
+    job = ms.Job("far")
+    rows_of(job).key_by("k").process(FarTimer, schema="v long", id="s").sink("o", ms.collect("o"))
+    with pytest.raises(StepFailed, match="a timer is set for no instant") as failed:
+        run_job(job, {"in": ROWS})
+    assert (failed.value.code, failed.value.step) == ("RUN-008", "s")
+
+
+def test_a_timer_behind_the_end_of_time_may_be_set():
+    class LastTimer(ms.ProcessFunction):
+        def process(self, row, ctx):
+            ctx.event_timer(2**63 - 1)
+
+    job = ms.Job("last")
+    rows_of(job).key_by("k").process(LastTimer, schema="v long", id="s").sink("o", ms.collect("o"))
+    assert run_job(job, {"in": ROWS})["o"] == []

@@ -15,7 +15,7 @@ from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
-from millstream.model.time import MAX_TIME
+from millstream.model.time import MAX_TIME, timer_time
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, user_line
@@ -217,13 +217,14 @@ class _ProcessContext:
         self.outputs[name].add(row, self.timestamp)
 
     def event_timer(self, at: int) -> None:
-        self.entry.event_timers.add(int(at))
+        at = timer_time(at, step=self._step)
+        self.entry.event_timers.add(at)
         self.entry.is_dirty = True
         if self.firing is not None:
-            self.firing.add(int(at), self.entry)
+            self.firing.add(at, self.entry)
 
     def processing_timer(self, at: int) -> None:
-        self.entry.processing_timers.add(int(at))
+        self.entry.processing_timers.add(timer_time(at, step=self._step))
         self.entry.is_dirty = True
 
     def delete_event_timer(self, at: int) -> None:
