@@ -83,6 +83,10 @@ class JobSteps:
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(step_id(name))
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
+        owner = self._owners().get(step_id(unique))
+        if uid is None and owner is not None and not isinstance(self._steps[owner].operation, Sink):
+            # That step bore the name until it was renamed: checkpoints know the sink as it was called beside it.
+            uid = f"{name}.sink"
         self.add(operation, (source,), given_id=unique, uid=uid)
 
     def add_dead_letter(self, node: StreamNode, on_error: OnErrorLike) -> None:
