@@ -69,6 +69,8 @@ def test_conditions_over_earlier_rows(condition, rows, holds):
         ("n + a.n", "EXPR-010"),
         ("avg(z.n) > 1", "STEP-109"),
         ("avg(a.nothing) > 1", "STEP-109"),
+        ("count(z) > 1", "STEP-109"),
+        ("count(n) > 1", "STEP-109"),
         ("sum(a.word) > 1", "STEP-013"),
         ("last(a.n, -1) > 1", "STEP-109"),
         ("avg(a.n, 1) > 1", "STEP-109"),
