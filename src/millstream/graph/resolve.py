@@ -52,7 +52,7 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
 
 
 def _input_schemas(step: Step, before: Mapping[StepId, StreamNode]) -> list[Schema]:
-    schemas = [_output_of(edge, before, step.id) for edge in step.inputs]
+    schemas = [output_of(edge, before, step.id) for edge in step.inputs]
     for edge, schema in zip(step.inputs, schemas, strict=True):
         check_keys(edge.keys, schema, step.id)
     return schemas
@@ -92,7 +92,8 @@ def check_keys(keys: tuple[str, ...], schema: Schema, step: str) -> None:
             )
 
 
-def _output_of(edge: StepInput, before: Mapping[StepId, StreamNode], step: str) -> Schema:
+def output_of(edge: StepInput, before: Mapping[StepId, StreamNode], step: str) -> Schema:
+    """What an edge brings; an output that its step does not have is refused."""
     outputs = before[edge.step].outputs
     if edge.output not in outputs:
         msg = f"step {edge.step!r} has no output {edge.output!r}"

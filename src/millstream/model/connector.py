@@ -13,6 +13,7 @@ from typing import Any, Literal
 from millstream import registry
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
+from millstream.model.schema import Schema
 from millstream.redaction import shown_url
 
 Options = Mapping[str, Any]
@@ -81,6 +82,8 @@ class SinkDeclaration:
     writes_directly: Callable[[Options, Guarantee], bool] = _never_directly
     capability_of: Callable[[Options], SinkCapability] | None = None
     """For sinks whose promise depends on their options."""
+    check: Callable[[Options, Schema, str], None] | None = None
+    """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from pathlib import Path
 from typing import Literal
 
 from millstream.errors import InvalidPlan
@@ -133,6 +135,9 @@ class Deployment:
                 known="a local or mounted path",
                 hint="pass checkpoint=DIR, and the store of the manifests as manifests=URL",
             )
+        if self.checkpoint is not None and (file := _file_in(self.checkpoint)) is not None:
+            msg = "a checkpoint is a directory, and there is a file"
+            raise InvalidPlan(msg, code="PLAN-033", found=file, hint="pass checkpoint=DIR, or move the file away")
         if self.manifests is not None and self.checkpoint is None:
             msg = "a store for manifests needs a checkpoint directory beside it"
             raise InvalidPlan(msg, code="PLAN-033", found=self.manifests, hint="pass checkpoint=DIR too")
@@ -152,6 +157,13 @@ class Deployment:
         }
         for name, value in read.items():
             object.__setattr__(self, name, value)
+
+
+def _file_in(path: str) -> str | None:
+    """The file that stands where a directory is to be, or one above it."""
+    whole = Path(path).absolute()
+    # A path that may not be looked at is refused where it is used, with what is wrong.
+    return next((str(part) for part in (whole, *whole.parents) if os.path.isfile(part)), None)  # noqa: PTH113
 
 
 def _guarded(key: str, value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from millstream.graph.outputs import DEAD_SCHEMA, OnError
 from millstream.model.counts import StepCounts
 from millstream.model.time import to_datetime
 
+UserProblem = Exception | SystemExit
+USER_PROBLEMS = (Exception, SystemExit)
+"""What user code may raise. A `sys.exit` inside a step would else end the program as if all had gone well."""
 _SHOWN = 300
 _MEND = "mend the step or the record"
 
@@ -26,7 +30,7 @@ class BadRecords:
         self._step, self._on_error, self._counts, self._now = step, on_error, counts, now
         self._letters: list[dict[str, Any]] = []
 
-    def refuse(self, record: Any, problem: Exception | str) -> None:
+    def refuse(self, record: Any, problem: UserProblem | str) -> None:
         """Count a bad record and keep it, or raise what ends the run."""
         self._keep(record, problem)
         if self._on_error == "skip":
@@ -34,16 +38,20 @@ class BadRecords:
         else:
             self._counts.failed += 1
 
-    def refuse_result(self, row: Any, problem: Exception | str) -> None:
+    def refuse_result(self, row: Any, problem: UserProblem | str) -> None:
         """The same for one of several rows made from a good record: the record itself has passed."""
         self._keep(row, problem)
         self._counts.refused += 1
 
-    def _keep(self, record: Any, problem: Exception | str) -> None:
-        if self._on_error is None or self._on_error == "fail":
-            ways = "" if self._on_error is None else ", or set on_error='skip' or on_error=ms.dead_letter(sink)"
+    def _keep(self, record: Any, problem: UserProblem | str) -> None:
+        # Who calls `sys.exit` wants to end, whatever is to become of bad records.
+        is_end = isinstance(problem, SystemExit)
+        if self._on_error is None or self._on_error == "fail" or is_end:
+            ways = (
+                "" if self._on_error is None or is_end else ", or set on_error='skip' or on_error=ms.dead_letter(sink)"
+            )
             made = failure(self._step, record, problem, hint=_MEND + ways)
-            raise made from (problem if isinstance(problem, Exception) else None)
+            raise made from (None if isinstance(problem, str) else problem)
         if self._on_error == "skip":
             return
         letter = {"step": self._step, "error": _text(problem), "record": as_text(record), "at": to_datetime(self._now)}
@@ -57,11 +65,11 @@ class BadRecords:
         return pa.RecordBatch.from_pylist(letters, schema=DEAD_SCHEMA.arrow)
 
 
-def failure(step: str, record: Any, problem: Exception | str, *, hint: str = _MEND) -> StepFailed:
+def failure(step: str, record: Any, problem: UserProblem | str, *, hint: str = _MEND) -> StepFailed:
     """The error of a failed step: the user's file and line first, then the record."""
     if isinstance(problem, StepFailed):
         return problem
-    where = user_line(problem) if isinstance(problem, Exception) else ""
+    where = "" if isinstance(problem, str) else user_line(problem)
     return StepFailed(
         f"{_text(problem)}{where}",
         step=step,
@@ -70,9 +78,9 @@ def failure(step: str, record: Any, problem: Exception | str, *, hint: str = _ME
     )
 
 
-def generator_failure(step: str, method: str, problem: Exception | str, found: str) -> StepFailed:
+def generator_failure(step: str, method: str, problem: UserProblem | str, found: str) -> StepFailed:
     """The error of a watermark generator, which is about no single record."""
-    where = user_line(problem) if isinstance(problem, Exception) else ""
+    where = "" if isinstance(problem, str) else user_line(problem)
     return StepFailed(f"{_text(problem)}{where}", step=step, found=found, hint=f"correct {method} of the generator")
 
 
@@ -84,7 +92,7 @@ def as_text(record: Any) -> str:
     return json.dumps(plain, default=str, ensure_ascii=False)
 
 
-def _text(problem: Exception | str) -> str:
+def _text(problem: UserProblem | str) -> str:
     if isinstance(problem, str):
         return problem
     if isinstance(problem, MillstreamError):
@@ -93,11 +101,21 @@ def _text(problem: Exception | str) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def user_line(problem: Exception) -> str:
-    """The innermost line of the user's code: the last frame outside this package and the standard library."""
+def user_line(problem: UserProblem) -> str:
+    """The innermost line of the user's code: the last frame outside this package and the standard library.
+
+    A program's own signal handler may end it while a step runs: its `SystemExit` is no failure of that step and goes on.
+    """
+    if isinstance(problem, SystemExit) and _is_of_signal(problem):
+        raise problem
     package = str(Path(__file__).parent.parent)
     frames = traceback.extract_tb(problem.__traceback__)
     mine = [frame for frame in frames if not frame.filename.startswith((package, "<frozen"))]
     outside = [frame for frame in mine if "site-packages" not in frame.filename and "/lib/python" not in frame.filename]
     chosen = (outside or mine)[-1:] if not isinstance(problem, MillstreamError) else []
     return "".join(f" at {Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in chosen)
+
+
+def _is_of_signal(problem: SystemExit) -> bool:
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(problem.__traceback__))

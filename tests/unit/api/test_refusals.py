@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 import millstream as ms
-from millstream.errors import InvalidExpression, InvalidPlan, InvalidSchema, InvalidStep
+from millstream.errors import InvalidCall, InvalidExpression, InvalidPlan, InvalidSchema, InvalidStep
 from millstream.model.connector import ConnectorSpec
 from millstream.plan.deployment import Deployment, MemoryBudget
 
@@ -40,6 +40,50 @@ def double(row):
 class Counter(ms.ProcessFunction):
     def process(self, row, ctx):
         yield row
+
+
+def jdbc_sink(**options):
+    return ms.jdbc("sqlite:///x.db", table="t", mode="upsert", **options)
+
+
+@refused(InvalidStep, "JDBC-001", step="out")
+def upsert_without_keys():
+    rows().sink("out", jdbc_sink())  # here
+
+
+@refused(InvalidStep, "JDBC-001", step="out", shows="known")
+def upsert_by_an_unknown_key():
+    rows().sink("out", jdbc_sink(keys=["nobody"]))  # here
+
+
+@refused(InvalidCall, "PLAN-060", shows="found")
+def memory_of_no_rows():
+    ms.memory(5)  # here
+
+
+@refused(InvalidCall, "PLAN-060", shows="found")
+def memory_of_one_row():
+    ms.memory({"user": "ann"})  # here
+
+
+@refused(InvalidPlan, "DECL-001", shows="found")
+def a_job_file_that_is_a_number():
+    ms.load_job(5)  # here
+
+
+@refused(InvalidStep, "STEP-109", step="p", shows="found known")
+def a_measure_of_an_unknown_stage():
+    rows().key_by("user").pattern(ms.pattern.begin("a")).measures(n="count(b)", id="p")  # here
+
+
+@refused(InvalidPlan, "PLAN-033", shows="found")
+def a_checkpoint_that_is_a_file():
+    Deployment(checkpoint=__file__)  # here
+
+
+@refused(InvalidPlan, "PLAN-033", shows="found")
+def a_checkpoint_below_a_file():
+    Deployment(checkpoint=f"{__file__}/below")  # here
 
 
 # Names and options of a job

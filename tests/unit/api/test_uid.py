@@ -97,6 +97,34 @@ def test_renaming_with_a_uid_keeps_the_fingerprint(renamed):
     assert job(names).compile().partitioned.fingerprint != before
 
 
+def named_alike(**step):
+    """A step whose sink bears the name that it has, or had."""
+    made = ms.Job("alike")
+    made_of = rows(made).key_by("k").aggregate(**SUMS, **step)
+    made_of.sink("totals", ms.collect("totals"))
+    return made
+
+
+def test_a_step_is_renamed_while_its_sink_keeps_their_name():
+    before, renamed = named_alike(id="totals"), named_alike(id="sums", uid="totals")
+    assert [step.uid for step in renamed.model.steps] == [step.uid for step in before.model.steps]
+    assert [step.id for step in renamed.model.steps] == ["in", "sums", "totals"]
+    assert renamed.compile().partitioned.fingerprint == before.compile().partitioned.fingerprint
+    assert ms.Job.from_json(json.loads(json.dumps(renamed.to_json()))).model == renamed.model
+
+
+def test_a_renamed_step_goes_on_beside_its_sink(tmp_path):
+    named_alike(id="totals").run(local=True, checkpoint=str(tmp_path))
+    named_alike(id="sums", uid="totals").run(local=True, checkpoint=str(tmp_path))
+
+
+def test_two_sinks_do_not_share_a_uid():
+    made = rows()
+    made.sink("new", ms.collect("a"), uid="old")
+    with pytest.raises(InvalidStep, match="uid 'old' is already taken by step 'new'"):
+        made.sink("old", ms.collect("b"))
+
+
 def test_ids_stay_the_names_of_steps():
     plain, renamed = job({"source": "new"}).model.steps, job({"source": "new"}, {"source": "in"}).model.steps
     assert [step.id for step in plain][:4] == ["new", "new.dead", "new.filter", "new.filter.event_time"]

@@ -4,7 +4,16 @@ import pytest
 
 import millstream as ms
 from millstream.errors import InvalidStep
-from millstream.model.time import MAX_TIME, MIN_TIME, duration_ms, instant_text, positive_ms, to_datetime
+from millstream.model.time import (
+    LONGEST_DURATION,
+    MAX_TIME,
+    MIN_TIME,
+    duration_ms,
+    instant_text,
+    positive_ms,
+    to_datetime,
+)
+from millstream.testing import run_job
 
 
 @pytest.mark.parametrize(
@@ -36,6 +45,17 @@ def test_what_is_not_a_duration_is_refused(bad):
     assert "ttl" in str(caught.value)
 
 
+LONG = ["365251d", "999999999d", "9" * 400 + "d", 10**400, 1e300, 1e308, dt.timedelta.max, -(10**30)]
+
+
+@pytest.mark.parametrize("bad", LONG)
+def test_what_is_too_long_to_reckon_with_is_refused(bad):
+    with pytest.raises(InvalidStep, match="ttl is longer than 1000 years") as caught:
+        duration_ms(bad, what="ttl")
+    assert caught.value.code == "STEP-004"
+    assert duration_ms("365250d") == LONGEST_DURATION
+
+
 @pytest.mark.parametrize("bad", ["0s", 0, -1, dt.timedelta(seconds=-1)])
 def test_positive_means_above_zero(bad):
     with pytest.raises(InvalidStep):
@@ -57,3 +77,31 @@ def test_negative_delays_and_lateness_are_refused_where_they_are_written():
         stream().event_time("at", max_delay=-1)
     with pytest.raises(InvalidStep, match="allowed_lateness"):
         stream().event_time("at").key_by("k").window(ms.tumbling("1s"), allowed_lateness=-1).aggregate(n=ms.count())
+
+
+FAR = "999999999d"
+FAR_STEPS = {
+    "window size": lambda keyed: keyed.window(ms.tumbling(FAR)),
+    "window offset": lambda keyed: keyed.window(ms.tumbling("1s", offset="-" + FAR)),
+    "session gap": lambda keyed: keyed.window(ms.session(FAR)),
+    "allowed_lateness": lambda keyed: keyed.window(ms.tumbling("1s"), allowed_lateness=FAR),
+    "within": lambda keyed: keyed.join(keyed, prefix="r_", within=("-" + FAR, "1s")),
+    "keep": lambda keyed: keyed.join(keyed, prefix="r_", keep=FAR),
+    "ttl": lambda keyed: keyed.deduplicate(ttl=FAR),
+    "interval": lambda keyed: ms.trigger.every(FAR),
+}
+
+
+@pytest.mark.parametrize("what", FAR_STEPS)
+def test_durations_of_steps_are_bounded(what):
+    with pytest.raises(InvalidStep, match=f"{what} is longer than 1000 years"):
+        FAR_STEPS[what](stream().event_time("at").key_by("k"))
+
+
+def test_the_longest_durations_overflow_nothing():
+    job = ms.Job("long")
+    rows = job.source("in", ms.memory([]), schema="k string, at long").event_time("at", max_delay="365250d")
+    kept = rows.key_by("k").window(ms.tumbling("365250d"), allowed_lateness="365250d").aggregate(n=ms.count())
+    kept.sink("o", ms.collect("o"))
+    made = run_job(job, {"in": [{"k": "a", "at": 1_700_000_000_000}]}, rows_per_epoch=1)["o"]
+    assert [(row["window_start"].year, row["window_end"].year) for row in made] == [(1970, 2970)]

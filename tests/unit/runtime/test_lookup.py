@@ -34,6 +34,14 @@ def test_a_table_of_every_kind(tmp_path):
     assert looked_up(tmp_path / "t.jsonl", schema=SCHEMA) == wanted
 
 
+@pytest.mark.parametrize(
+    "table", [[], (), pa.table({"key": pa.array([], pa.int64()), "name": pa.array([], pa.string())})]
+)
+def test_a_table_without_rows_has_the_columns_of_its_schema(table):
+    assert looked_up(table, schema=SCHEMA) == []
+    assert looked_up(table, schema=SCHEMA, how="left") == [(1, None), (2, None), (3, None)]
+
+
 def test_a_folder_is_one_table(tmp_path):
     for number, name in ((10, "ten"), (20, "twenty")):
         pa.parquet.write_table(pa.table({"key": [number], "name": [name]}), tmp_path / f"{name}.parquet")

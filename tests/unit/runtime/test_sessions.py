@@ -14,6 +14,7 @@ from millstream.errors import StepFailed
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.runtime.operators.window.sessions import SessionAggregateOperator, sessions_of
 from millstream.state.pages import NEVER
+from millstream.testing import run_job
 
 GAP = 5
 SCHEMA = "k string, at long, v long"
@@ -148,3 +149,31 @@ def test_a_row_without_event_time_names_the_window():
     with pytest.raises(StepFailed) as caught:
         Epochs(job).run([at(1, 1)], source="other")
     assert caught.value.step == "w"
+
+
+JOINED = [("one", 162), ("two", 154), (None, 157), ("three", 160)]
+"""Two sessions, the later one first; then a row that makes them one, and one more."""
+SESSIONS = ms.session("5ms")
+IN_ORDER = {
+    "aggregate": lambda keyed: keyed.window(SESSIONS).aggregate(f=ms.first("v"), l=ms.last("v"), id="w"),
+    "process": lambda keyed: keyed.window(SESSIONS).process(ends_of, schema="f string, l string", id="w"),
+    "triggered": lambda keyed: keyed.window(SESSIONS, trigger=ms.trigger.every("1d", time="event")).process(
+        ends_of, schema="f string, l string", id="w"
+    ),
+}
+
+
+def ends_of(key, window, rows):
+    values = [row["v"] for row in rows if row["v"] is not None]
+    return [{"f": values[0], "l": values[-1]}]
+
+
+@pytest.mark.parametrize("rows_per_epoch", [1, 2, 3, 10])
+@pytest.mark.parametrize("kind", IN_ORDER)
+@pytest.mark.parametrize(("count", "ends"), [(3, ("two", "one")), (4, ("two", "three"))])
+def test_sessions_made_one_follow_each_other_in_time_and_the_joining_row_is_last(kind, count, ends, rows_per_epoch):
+    job = ms.Job("joined", rows_per_epoch=rows_per_epoch)
+    rows = job.source("in", ms.memory([]), schema="k string, v string, at long")
+    IN_ORDER[kind](rows.event_time("at", max_delay="1d").key_by("k")).sink("o", ms.collect("o"))
+    made = run_job(job, {"in": [{"k": "a", "v": value, "at": time} for value, time in JOINED[:count]]})["o"]
+    assert [(row["f"], row["l"]) for row in made] == [ends]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import millstream as ms
 from millstream.model.time import MIN_TIME
 from millstream.runtime.operators.window.grid import grid_of
+from millstream.testing import run_job
 
 DAY = 86_400_000
 ZONES = [
@@ -93,3 +94,51 @@ def test_the_ends_of_what_a_calendar_knows():
     grid = grid_of(ms.tumbling("1d", time_zone="Europe/Berlin"))
     for time in (-(2**55), 2**55):
         assert grid.start_of(time) <= time < grid.later(grid.start_of(time), 1)
+
+
+LEFT_OUT = {"Pacific/Apia": "2011-12-30", "Pacific/Kwajalein": "1993-08-21", "Asia/Manila": "1844-12-31"}
+
+
+@pytest.mark.parametrize("offset", ["0s", "6h"])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_a_date_that_was_left_out_is_no_day(name, offset):
+    zone, left_out = zoneinfo.ZoneInfo(name), dt.date.fromisoformat(LEFT_OUT[name])
+    grid = grid_of(ms.sliding("3d", "1d", offset=offset, time_zone=name))
+    wall = dt.time(6 if offset == "6h" else 0)
+    days = [left_out + dt.timedelta(days=number) for number in range(-6, 7) if number]
+    starts = [round(dt.datetime.combine(day, wall, zone).timestamp() * 1000) for day in days]
+    for place in range(3, len(days) - 4):
+        time = (starts[place] + starts[place + 1]) // 2
+        expected = [(starts[first], starts[first + 3]) for first in range(place - 2, place + 1)]
+        assert grid.windows_at(time) == expected
+        many = [(int(start[0]), int(end[0])) for start, end in grid.windows_of(np.array([time]))]
+        assert many == expected
+        number = grid.number(time)
+        assert grid.numbered(np.array([number, number + 1])).tolist() == starts[place : place + 2]
+
+
+@pytest.mark.parametrize("kind", ["aggregate", "process"])
+def test_windows_around_a_date_that_was_left_out(kind):
+    job = ms.Job("apia")
+    rows = job.source("in", ms.memory([]), schema="k string, at timestamp").event_time("at").key_by("k")
+    windowed = rows.window(ms.sliding("3d", "1d", time_zone="Pacific/Apia"))
+    schema = "window_start timestamp, window_end timestamp, n long"
+    made = windowed.aggregate(n=ms.count(), id="w") if kind == "aggregate" else windowed.process(counted, schema=schema)
+    made.sink("out", ms.collect("o"))
+    # The 29th and the 31st in Apia: the day between was left out.
+    given_rows = [{"k": "a", "at": f"2011-12-{day}T12:00:00Z"} for day in (29, 30)]
+    found = run_job(job, {"in": given_rows})["out"]
+    zone = zoneinfo.ZoneInfo("Pacific/Apia")
+    bounds = [
+        [row[name].astimezone(zone).strftime("%m-%d %H") for name in ("window_start", "window_end")] for row in found
+    ]
+    assert [(*bound, row["n"]) for bound, row in zip(bounds, found, strict=True)] == [
+        ("12-27 00", "12-31 00", 1),
+        ("12-28 00", "01-01 00", 2),
+        ("12-29 00", "01-02 00", 2),
+        ("12-31 00", "01-03 00", 1),
+    ]
+
+
+def counted(key, window, rows):
+    return [{"window_start": window.start_time, "window_end": window.end_time, "n": len(rows)}]

@@ -44,13 +44,13 @@ def read_document(source: str | Path) -> Document:
     """Read a file, or text: a `str` with a line break, or one that starts with `{`."""
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return parsed_document(source, "text")
-    path = Path(source)
     try:
+        path = Path(source)
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, TypeError, ValueError) as problem:
         msg = "job file cannot be read"
         raise InvalidPlan(
-            msg, code="DECL-001", found=f"{path}: {problem}", hint="name an existing YAML or JSON file"
+            msg, code="DECL-001", found=f"{source}: {problem}", hint="name an existing YAML or JSON file"
         ) from None
     return parsed_document(text, path.name)
 

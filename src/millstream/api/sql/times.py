@@ -17,6 +17,7 @@ from millstream.graph.operations.watermark import EventTime
 from millstream.graph.operations.window import Window
 from millstream.graph.step import LATE, MAIN, StepInput
 from millstream.graph.stream_graph import StreamNode
+from millstream.model.time import LONGEST_DURATION
 
 WINDOW_TIME = "timestamp_millis(unix_millis(window_end) - 1)"
 """The last instant of a window, which is the event time of its result."""
@@ -36,14 +37,18 @@ def interval_ms(node: exp.Expr, place: Place, *, bare: str | None = None) -> int
     parts = [] if text is None else _PART.findall(text)
     if text is None or not parts or _PART.sub("", text).strip():
         raise _unreadable(node, place)
-    return sum(_part_ms(number, unit, node, place) for number, unit in parts)
+    length = sum(_part_ms(number, unit, node, place) for number, unit in parts)
+    if abs(length) > LONGEST_DURATION:
+        hint = "write a shorter interval"
+        raise place.refuse(DURATION, "an interval is longer than 1000 years", at=node, found=text, hint=hint)
+    return length
 
 
 def _part_ms(number: str, unit: str, node: exp.Expr, place: Place) -> int:
     size = _UNITS.get(unit.lower().removesuffix("s"))
     if size is None:
         raise _unreadable(node, place)
-    ms = float(number) * size
+    ms = max(min(float(number) * size, 2.0 * LONGEST_DURATION), -2.0 * LONGEST_DURATION)
     if ms != int(ms):
         raise place.refuse(DURATION, "time is measured in milliseconds", at=node, found=number, hint="round it")
     return int(ms)

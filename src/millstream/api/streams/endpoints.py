@@ -7,7 +7,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.ids import step_id
-from millstream.model.schema import SchemaLike, schema_of
+from millstream.model.schema import Schema, SchemaLike, schema_of
 
 
 def source_operation(
@@ -31,12 +31,14 @@ def source_operation(
     )
 
 
-def sink_operation(name: str, connector: ConnectorSpec) -> Sink:
-    """A sink as it stands in the plan."""
+def sink_operation(name: str, connector: ConnectorSpec, rows: Schema) -> Sink:
+    """A sink for such rows as it stands in the plan."""
     checked_id = step_id(name)
     connector = _connector(connector, checked_id)
     declared = sink_declaration(connector, step=checked_id)
     options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
+    if declared.check is not None:
+        declared.check(options, rows, checked_id)
     return Sink(connector=ConnectorSpec(connector.name, options))
 
 

@@ -56,7 +56,10 @@ def _inline(table: Any, schema: SchemaLike | None, step: str) -> tuple[LookupTab
     wanted = None if schema is None else schema_of(schema)
     try:
         rows = table if isinstance(table, pa.Table) else pa.Table.from_pylist([dict(row) for row in table])
-        rows = rows if wanted is None else rows.select(wanted.names).cast(wanted.arrow)
+        if wanted is not None:
+            # No rows have no columns either, and need none.
+            has_rows = rows.num_rows or rows.num_columns
+            rows = rows.select(wanted.names).cast(wanted.arrow) if has_rows else wanted.arrow.empty_table()
     except (TypeError, ValueError, KeyError, pa.ArrowException) as problem:
         msg = "not a table"
         raise InvalidStep(

@@ -11,7 +11,7 @@ from millstream.api.values.error_policy import DeadLetter, OnErrorLike
 from millstream.graph.model import duplicate_id, duplicate_uid
 from millstream.graph.operation import Operation
 from millstream.graph.operations.endpoints import Sink
-from millstream.graph.resolve import resolve
+from millstream.graph.resolve import output_of, resolve
 from millstream.graph.step import DEAD, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import ConnectorSpec
@@ -79,10 +79,14 @@ class JobSteps:
 
     def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
         """Check a sink and append it."""
-        operation = sink_operation(name, connector)
+        operation = sink_operation(name, connector, output_of(source, self._nodes, name))
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(step_id(name))
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
+        owner = self._owners().get(step_id(unique))
+        if uid is None and owner is not None and not isinstance(self._steps[owner].operation, Sink):
+            # That step bore the name until it was renamed: checkpoints know the sink as it was called beside it.
+            uid = f"{name}.sink"
         self.add(operation, (source,), given_id=unique, uid=uid)
 
     def add_dead_letter(self, node: StreamNode, on_error: OnErrorLike) -> None:

@@ -74,7 +74,7 @@ class Layout:
 
 def layout_of(options: Options, schema: Schema, database: Database, *, step: str) -> Layout:
     """The tables of a sink, with its options and column names checked."""
-    check_together(options, step=step)
+    check_together(options, schema, step)
     _check_names(options, schema, step)
     table: str = options["table"]
     shape = hashlib.sha256(f"{table}\n{schema.ddl}".encode()).hexdigest()[:16]
@@ -117,9 +117,6 @@ def _check_names(options: Options, schema: Schema, step: str) -> None:
             msg = f"column {name!r} cannot be a column of the table"
             hint = f"rename it; names have at most {_LONGEST_NAME} bytes and are none of ours"
             raise InvalidSchema(msg, code="JDBC-009", step=step, known=sorted(reserved), hint=hint)
-    if unknown := [key for key in options["keys"] if key not in schema]:
-        msg = f"key {unknown[0]!r} is not a column of the rows"
-        raise InvalidStep(msg, code="JDBC-001", step=step, known=list(schema.names), hint="correct keys=")
 
 
 def prepare_tables(database: Database, layout: Layout, *, create: bool, step: str) -> None:

@@ -9,6 +9,7 @@ from millstream.database.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
 from millstream.model.guarantee import Guarantee, SinkCapability
+from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
 
 MODES = ("insert", "upsert", "outbox")
@@ -42,8 +43,8 @@ def jdbc(
     return ConnectorSpec("jdbc", {**options, "create": create, "password_env": password_env})
 
 
-def check_together(options: Options, *, step: str | None = None) -> None:
-    """Refuse options that make no sense side by side."""
+def check_together(options: Options, schema: Schema, step: str) -> None:
+    """Refuse options that make no sense side by side, or for rows of that schema."""
     problem = None
     if options["mode"] == "upsert" and not options["keys"]:
         problem = ("mode 'upsert' needs keys", "pass keys=[...] with the columns that identify a row")
@@ -53,6 +54,9 @@ def check_together(options: Options, *, step: str | None = None) -> None:
         problem = ("SQLite has no schemas", "leave schema= out")
     if problem:
         raise InvalidStep(problem[0], code="JDBC-001", step=step, hint=problem[1])
+    if unknown := [key for key in options["keys"] if key not in schema]:
+        msg = f"key {unknown[0]!r} is not a column of the rows"
+        raise InvalidStep(msg, code="JDBC-001", step=step, known=list(schema.names), hint="correct keys=")
 
 
 def _url(value: str) -> str:
@@ -116,5 +120,6 @@ DECLARATION = ConnectorDeclaration(
         committer="millstream.connectors.jdbc.committer:JdbcCommitter",
         direct_writer="millstream.connectors.jdbc.writer:JdbcDirectWriter",
         writes_directly=_writes_directly,
+        check=check_together,
     ),
 )

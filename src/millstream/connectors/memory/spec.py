@@ -6,9 +6,10 @@ import base64
 import datetime as dt
 import decimal
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from millstream.errors import InvalidCall
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
 
@@ -31,6 +32,9 @@ def memory(rows: Sequence[Mapping[str, Any]], *, partition_by: str | None = None
             `{"__ms_mark": "clock", "advance": ms}`, `{"__ms_mark": "abort", "id": name}` and `{"__ms_mark": "eof"}`.
         partition_by: the column whose value names the source partition of a row; all are in partition `0` without it.
     """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        msg = "memory takes a list of rows"
+        raise InvalidCall(msg, found=repr(rows), hint="write ms.memory([{'user': 'ann'}])")
     return ConnectorSpec("memory", {"rows": [to_json(row) for row in rows], "partition_by": partition_by})
 
 

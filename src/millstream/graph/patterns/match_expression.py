@@ -136,10 +136,12 @@ def _call(kind: str, arguments: list[Any], taken: Iterable[str], step: str | Non
     if not first.table and first.name in taken and kind == "count" and len(arguments) == 1:
         return Reference(kind=kind, stage=first.name, column=None)
     if first.table not in taken:
-        if not first.table:
+        # A stage alone is something to count; of the others, a column without a stage is an argument like any.
+        if not first.table and (kind != "count" or len(arguments) > 1):
             return None
         msg = f"{kind}() names no stage of the pattern"
-        raise InvalidStep(msg, code="STEP-109", step=step, found=first.table, known=taken, hint="name a known stage")
+        found = first.table or first.name
+        raise InvalidStep(msg, code="STEP-109", step=step, found=found, known=taken, hint="name a known stage")
     given = [str(argument.this) if isinstance(argument, exp.Literal) else "" for argument in arguments[1:]]
     if len(given) > (kind in NAVIGATION) or not all(text.isdigit() for text in given):
         msg = f"{kind}() is called in another form"

@@ -10,7 +10,7 @@ import msgspec
 from millstream.graph.operations.watermark import EventTime
 from millstream.model.time import LAST_EVENT, MIN_TIME, event_time_problem
 from millstream.plan.epoch import EpochPlan
-from millstream.runtime.bad_records import generator_failure
+from millstream.runtime.bad_records import USER_PROBLEMS, generator_failure
 from millstream.runtime.messages import TaskReport
 
 
@@ -118,7 +118,7 @@ def _asked(step: str, generator: Any, seen: Seen, newest: int | None, rows: int,
     try:
         kept, mark = generator.on_epoch(seen.kept, newest, rows, now)
         stored = msgspec.json.decode(msgspec.json.encode(kept))
-    except Exception as problem:
+    except USER_PROBLEMS as problem:
         raise generator_failure(step, "on_epoch", problem, f"an epoch with {rows} rows") from problem
     if not (mark is None or (isinstance(mark, int) and not isinstance(mark, bool))):
         msg = "on_epoch gives a state and a watermark in milliseconds, or None"

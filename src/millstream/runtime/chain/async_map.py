@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from millstream.graph.operations.enrich import AsyncMap
+from millstream.runtime.bad_records import UserProblem
 
 _thread = threading.local()
 _loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
@@ -20,7 +21,7 @@ class AsyncAnswer(NamedTuple):
 
     place: int
     row: Any
-    problem: Exception | None
+    problem: UserProblem | None
 
 
 def answers(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
@@ -56,7 +57,7 @@ async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[Asyn
 async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> AsyncAnswer:
     """One row: tried again after a failure or a timeout, each time after a longer pause."""
     function: Callable[[dict[str, Any]], Awaitable[Any]] = operation.function.target
-    problem: Exception | None = None
+    problem: UserProblem | None = None
     for attempt in range(operation.retries + 1):
         if attempt:
             await asyncio.sleep(operation.backoff * 2 ** (attempt - 1) / 1000)
@@ -67,6 +68,8 @@ async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> AsyncAns
             problem = late if str(late) else TimeoutError(f"no answer within {operation.timeout} ms")
         except Exception as failed:
             problem = failed
+        except SystemExit as ended:
+            return AsyncAnswer(place, None, ended)
     return AsyncAnswer(place, None, problem)
 
 

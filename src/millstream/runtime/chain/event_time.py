@@ -16,7 +16,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.time import FIRST_EVENT, LAST_EVENT, event_time_problem
 from millstream.records.batch import Batch, event_times
 from millstream.records.codecs import shown_rows
-from millstream.runtime.bad_records import generator_failure
+from millstream.runtime.bad_records import USER_PROBLEMS, generator_failure
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.expressions import Predicate
 from millstream.state.segment import Flags
@@ -95,7 +95,7 @@ def _generated_mark(step: str, generator: Any, batch: Batch) -> int | None:
     about = f"a batch of {batch.num_rows} rows"
     try:
         mark = generator.on_batch(batch.rows, np.asarray(batch.times))
-    except Exception as problem:
+    except USER_PROBLEMS as problem:
         raise generator_failure(step, "on_batch", problem, about) from problem
     if mark is None:
         return None

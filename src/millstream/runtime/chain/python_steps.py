@@ -12,7 +12,7 @@ from millstream.graph.operations.rows import PythonMap
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, joined
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import BadRecords
+from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, UserProblem
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.made_rows import as_mapping, to_batch
 
@@ -89,10 +89,14 @@ def _map_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any], 
     refused: set[int] = set()
     waiting = iter(rows)
     while len(made) + len(refused) < len(rows):
+        problem: UserProblem = StopIteration("raised by the function, as next() does where nothing is left")
         try:
             made.extend(map(function, waiting))  # what came before a failure stays in the list
-        except Exception as problem:
-            place = len(made) + len(refused)
+        except USER_PROBLEMS as raised:
+            problem = raised
+        place = len(made) + len(refused)
+        # To `map`, a StopIteration of the function is the end of its rows: it ends early and says nothing.
+        if place < len(rows):
             refused.add(place)
             bad.refuse(rows[place], problem)
     if refused:
@@ -107,7 +111,7 @@ def _flat_map_rows(rows: list[Any], places: Sequence[int], function: Callable[[A
     for place, row in zip(places, rows, strict=True):
         try:
             some = list(function(row) or ())
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             bad.refuse(row, problem)
             continue
         passed += 1
@@ -123,7 +127,7 @@ def _filter_rows(rows: list[Any], places: Sequence[int], function: Callable[[Any
     for place, row in zip(places, rows, strict=True):
         try:
             keep = function(row)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             bad.refuse(row, problem)
             continue
         if keep:

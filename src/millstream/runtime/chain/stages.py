@@ -17,7 +17,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.model.counts import StepCounts
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import failure
+from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.chain.async_map import answers
 from millstream.runtime.chain.event_time import Timing
 from millstream.runtime.chain.ledger import Ledger
@@ -154,7 +154,7 @@ def _batches_stage(node: StreamNode) -> Stage:
         _passed(ledger.count(step), batch.num_rows)
         try:
             made = function(batch.rows)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise failure(step, f"a batch of {batch.num_rows} rows", problem) from problem
         return (Batch(_checked_batch(step, made, schema, batch.num_rows), batch.times),)
 

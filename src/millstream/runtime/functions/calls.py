@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.errors import StepFailed
 from millstream.graph.function import FunctionRef
-from millstream.runtime.bad_records import failure
+from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.chain.made_rows import as_mapping, is_row
 
 _SHOWN = 200
@@ -18,7 +18,7 @@ def called(step: str, record: Any, function: Callable[..., Any], *arguments: Any
     try:
         made = function(*arguments)
         return list(made) if isinstance(made, Iterator) else made
-    except Exception as problem:
+    except USER_PROBLEMS as problem:
         raise failure(step, record, problem) from problem
 
 

@@ -14,7 +14,7 @@ from millstream.graph.function import FunctionRef, with_functions
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.watermark import EventTime
 from millstream.graph.stream_graph import StreamNode
-from millstream.runtime.bad_records import user_line
+from millstream.runtime.bad_records import USER_PROBLEMS, user_line
 from millstream.runtime.chain.async_map import event_loop
 from millstream.runtime.functions.context import CallUnderWay, OpenContext
 
@@ -77,7 +77,7 @@ class _Living:
     def open(self) -> None:
         try:
             self._call("open", self._context)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             msg = f"open failed: {type(problem).__name__}: {problem}{user_line(problem)}"
             name = self._function.name.split("@", maxsplit=1)[0]
             hint = "mend open(self, ctx)"
@@ -86,9 +86,10 @@ class _Living:
     def close(self) -> None:
         try:
             self._call("close")
-        except Exception:
+        except USER_PROBLEMS as problem:
+            where = user_line(problem)
             name = self._function.name.split("@", maxsplit=1)[0]
-            _log.warning("step %r: close of %s failed", self._context.step, name, exc_info=True)
+            _log.warning("step %r: close of %s failed%s", self._context.step, name, where, exc_info=True)
 
     def _call(self, method: str, *given: Any) -> None:
         answer = getattr(self._function.target, method)(*given) if self._function.defines(method) else None

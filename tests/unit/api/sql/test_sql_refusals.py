@@ -184,6 +184,8 @@ CASES = [
     ("STEP-149", f"SELECT * {RANKED.replace('ROW_NUMBER', 'NTILE')} WHERE rn = 1", "rankings only", "ROW_NUMBER"),
     ("STEP-149", f"SELECT * {RANKED.replace('stream)', 'stream GROUP BY x)')} WHERE rn = 1", "not a ranking", ""),
     ("STEP-151", "SELECT COUNT(*) AS n FROM stream GROUP BY window(at, '1 month')", "not an interval", "fixed length"),
+    ("STEP-151", f"{GROUPED} window(at, '999999999 days')", "longer than 1000 years", "shorter"),
+    ("STEP-151", f"{GROUPED} window(at, '{'9' * 400} days')", "longer than 1000 years", "shorter"),
     ("STEP-151", "SELECT COUNT(*) AS n FROM stream GROUP BY window(at, '1.5 milliseconds')", "milliseconds", "round"),
     ("STEP-152", "SELECT MAX(n) AS m FROM (SELECT user, COUNT(*) AS n FROM stream GROUP BY 1)", "aggregate over", "emit="),
     ("STEP-152", "SELECT DISTINCT n FROM (SELECT user, COUNT(*) AS n FROM stream GROUP BY 1)", "DISTINCT", "emit="),

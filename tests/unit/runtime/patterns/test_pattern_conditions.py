@@ -10,6 +10,7 @@ import millstream as ms
 from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.patterns.match_source import check_conditions
 from millstream.model.schema import schema_of
+from millstream.testing import run_job
 
 begin = ms.pattern.begin
 ANY = begin("a").followed_by("b")
@@ -69,6 +70,8 @@ def test_conditions_over_earlier_rows(condition, rows, holds):
         ("n + a.n", "EXPR-010"),
         ("avg(z.n) > 1", "STEP-109"),
         ("avg(a.nothing) > 1", "STEP-109"),
+        ("count(z) > 1", "STEP-109"),
+        ("count(n) > 1", "STEP-109"),
         ("sum(a.word) > 1", "STEP-013"),
         ("last(a.n, -1) > 1", "STEP-109"),
         ("avg(a.n, 1) > 1", "STEP-109"),
@@ -120,3 +123,26 @@ def test_conditions_are_joined_from_left_to_right():
 
 def test_a_stage_without_condition_takes_any_row():
     assert matches(begin("a").next("b"), "x y z") == ["x y", "y z"]
+
+
+def pairs(pattern, *rows):
+    """How many pairs a pattern finds in rows (n, at)."""
+    job = ms.Job("pairs")
+    keyed = job.source("in", ms.memory([]), schema="k string, n long, at long").event_time("at").key_by("k")
+    keyed.pattern(pattern).measures(x="b.n").sink("o", ms.collect("o"))
+    return len(run_job(job, {"in": [{"k": "a", "n": n, "at": at} for n, at in rows]})["o"])
+
+
+@pytest.mark.parametrize("kind", ["first_to_last", "previous_to_current"])
+@pytest.mark.parametrize(("at", "count"), [(9, 1), (10, 0), (11, 0)])
+def test_a_row_exactly_the_time_of_within_later_is_too_late(kind, at, count):
+    pattern = ms.pattern.begin("a").where("n = 1").followed_by("b").where("n = 2").within("10ms", kind)
+    assert pairs(pattern, (1, 0), (2, at)) == count
+
+
+def test_a_second_parameter_is_the_context_and_a_keyword_is_not():
+    seen = []
+    begun = ms.pattern.begin("a").where(lambda row, given=7: seen.append(given) or row["n"] == 1)
+    pattern = begun.followed_by("b").where(lambda row, *, limit=2: row["n"] == limit)
+    assert pairs(pattern, (1, 0), (2, 1)) == 1
+    assert all(hasattr(given, "events") for given in seen)

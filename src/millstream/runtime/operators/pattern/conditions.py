@@ -27,7 +27,7 @@ from millstream.graph.patterns.pattern import PatternSpec
 from millstream.graph.patterns.stage import Clause, Condition
 from millstream.model.schema import Schema
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import failure
+from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.expressions import Projection, evaluated
 from millstream.runtime.operators.pattern.buffer import Event, Node
 from millstream.runtime.operators.pattern.context import MatchContext, record_of
@@ -163,7 +163,7 @@ class PatternConditions:
                 if takes_context:
                     return bool(function(record, MatchContext(node, event, stages, names, self.now)))
                 return bool(function(record))
-            except Exception as problem:
+            except USER_PROBLEMS as problem:
                 raise failure(step, record, problem) from problem
 
         return call

@@ -13,7 +13,7 @@ from millstream.model.counts import StepCounts
 from millstream.model.schema import Schema
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows, column_of
-from millstream.runtime.bad_records import failure
+from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.expressions import Projection, evaluated
 from millstream.runtime.operators.contract import CHUNK, Emit
 from millstream.runtime.operators.output import RowOutput
@@ -77,7 +77,7 @@ class FunctionResults:
         try:
             made = self._function(match, self._info(program, key, time)) if self._takes_info else self._function(match)
             rows = _rows(made)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise failure(self._step, match, problem) from problem
         for row in rows:
             self._out.add(row, time)

@@ -15,10 +15,10 @@ from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.state import StateDescriptor
 from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
-from millstream.model.time import MAX_TIME
+from millstream.model.time import MAX_TIME, timer_time
 from millstream.plan.epoch import EpochTimes
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import BadRecords
+from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, user_line
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.grouping import key_rows
@@ -102,7 +102,7 @@ class ProcessCalls:
                 some = process(row, context)
                 if some is not None:
                     made.extend(some)
-            except Exception as problem:
+            except USER_PROBLEMS as problem:
                 del made[ends[-1] if ends else 0 :]
                 refused += 1
                 self._bad.refuse(row, problem)
@@ -149,8 +149,8 @@ class ProcessCalls:
         try:
             for each in self._function.on_timer(at, self._context) or ():
                 self._main.add(each, time)
-        except Exception as problem:
-            msg = f"on_timer failed for key {entry.key!r}: {type(problem).__name__}: {problem}"
+        except USER_PROBLEMS as problem:
+            msg = f"on_timer failed for key {entry.key!r}: {type(problem).__name__}: {problem}{user_line(problem)}"
             raise StepFailed(msg, step=self._node.id, found=f"timer {at}", hint="mend on_timer") from problem
 
     def close(self) -> None:
@@ -217,13 +217,14 @@ class _ProcessContext:
         self.outputs[name].add(row, self.timestamp)
 
     def event_timer(self, at: int) -> None:
-        self.entry.event_timers.add(int(at))
+        at = timer_time(at, step=self._step)
+        self.entry.event_timers.add(at)
         self.entry.is_dirty = True
         if self.firing is not None:
-            self.firing.add(int(at), self.entry)
+            self.firing.add(at, self.entry)
 
     def processing_timer(self, at: int) -> None:
-        self.entry.processing_timers.add(int(at))
+        self.entry.processing_timers.add(timer_time(at, step=self._step))
         self.entry.is_dirty = True
 
     def delete_event_timer(self, at: int) -> None:

@@ -22,6 +22,10 @@ Times = npt.NDArray[np.int64]
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - local time, whatever the zone
 _FIRST, _LAST = -700_000 * DAY, 2_900_000 * DAY
 """What a datetime can hold, with room on both sides."""
+_SHIFTING_YEARS = range(1800, 2101)
+"""When zones may have changed to the other side of the date line; the rules that hold for all years behind know no such thing."""
+_DATE_LINE = 20 * 3_600_000
+"""A zone that gets ahead of UTC by more than this within a year has crossed the date line."""
 
 
 class Grid(Protocol):
@@ -165,12 +169,14 @@ class CalendarGrid:
     """Bins of whole days of a time zone; a day is as long as the zone makes it.
 
     A bin begins at local midnight plus the offset, taken as time on the wall; where the wall shows that time twice, at the first.
+    A date that the zone left out, because it crossed the date line, is no bin: no two bins begin or end at one instant.
     """
 
     def __init__(self, window: WindowSpec) -> None:
         assert window.time_zone is not None, "a calendar needs a time zone"
         self._zone = zoneinfo.ZoneInfo(window.time_zone)
         self._slide, self._offset, self.span = window.slide, window.offset, window.size // window.slide
+        self._left_out = self._dates_left_out()
         self._start = functools.lru_cache(1 << 16)(self._computed_start)
 
     def start_of(self, time: int) -> int:
@@ -233,7 +239,22 @@ class CalendarGrid:
         """The windows that times belong to."""
         return _windows_of(self, times)
 
+    def _dates_left_out(self) -> list[int]:
+        """Bins of no length, by their numbers as if all dates had been there, the earliest first."""
+        if self._slide > DAY:
+            return []
+        years = [(dt.datetime(year, 1, 1) - _EPOCH) // dt.timedelta(days=1) for year in _SHIFTING_YEARS]  # noqa: DTZ001
+        offsets = [self._utc_offset(day * DAY, None) for day in years]
+        shifted = [place for place in range(len(years) - 1) if offsets[place + 1] - offsets[place] > _DATE_LINE]
+        days = (day for place in shifted for day in range(years[place] - 1, years[place + 1]))
+        return sorted({day for day in days if self._local_start(day) == self._local_start(day + 1)})
+
     def _computed_start(self, number: int) -> int:
+        for left_out in self._left_out:
+            number += number >= left_out
+        return self._local_start(number)
+
+    def _local_start(self, number: int) -> int:
         local = number * self._slide + self._offset
         return local - self._utc_offset(local, None)
 

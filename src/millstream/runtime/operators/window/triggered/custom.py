@@ -9,7 +9,7 @@ from millstream.api.functions.state import states_of
 from millstream.api.values.trigger import TriggerResult
 from millstream.errors import StepFailed
 from millstream.graph.windows.trigger import TriggerSpec
-from millstream.runtime.bad_records import failure
+from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.operators.window.triggered.windows import Scope, WindowCell
 
 
@@ -40,7 +40,7 @@ class Custom:
         """Windows became the open one."""
         try:
             self._trigger.on_merge(scope.window, scope)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise failure(self._step, {"key": scope.key}, problem) from problem
 
     def clear(self, scope: Scope) -> None:
@@ -51,7 +51,7 @@ class Custom:
     def _answer(self, method: str, about: Any, scope: Scope) -> int:
         try:
             answer = getattr(self._trigger, method)(about, scope.window, scope)
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise failure(self._step, about if method == "on_row" else {"key": scope.key}, problem) from problem
         if not isinstance(answer, TriggerResult):
             msg = f"{type(self._trigger).__name__}.{method} answered something else than a trigger result"

@@ -11,7 +11,7 @@ from millstream.api.functions.window import GlobalWindow, PaneInfo, PaneTiming
 from millstream.errors import StepFailed
 from millstream.graph.operations.window import Window
 from millstream.graph.windows.window import WindowSpec
-from millstream.model.time import MAX_TIME, MIN_TIME
+from millstream.model.time import MAX_TIME, MIN_TIME, timer_time
 from millstream.runtime.operators.output import RowOutput
 from millstream.state.entries import Entry
 
@@ -103,11 +103,11 @@ class Scope:
 
     def event_timer(self, at: int) -> None:
         """Ask the trigger again when the watermark reaches an instant."""
-        _add(self.open.event_timers, int(at))
+        _add(self.open.event_timers, timer_time(at, step=self._step))
 
     def processing_timer(self, at: int) -> None:
         """Ask the trigger again when the clock reaches an instant."""
-        _add(self.open.processing_timers, int(at))
+        _add(self.open.processing_timers, timer_time(at, step=self._step))
 
     def delete_event_timer(self, at: int) -> None:
         """Forget an event-time timer."""
