@@ -290,6 +290,17 @@ def test_every_format_gives_back_what_was_written(tmp_path, kind, compression):
     assert read_back(tmp_path) == VALUES
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("long", [1, None, 2, None]), ("string", [None, "", "x", None]), ("binary", [b"", None]), ("date", [None])],
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_a_csv_of_one_column_keeps_its_nulls(tmp_path, kind, values, header):
+    content = [{"a": value} for value in values]
+    Sink(tmp_path, schema_of(f"a {kind}"), format="csv", header=header).published(content)
+    assert read_back(tmp_path) == content
+
+
 @pytest.mark.parametrize("kind", ["parquet", "json", "arrow"])
 def test_nested_columns(tmp_path, kind):
     schema = schema_of({"a": "array<long>", "m": "map<string,double>", "s": "struct<x:date>"})

@@ -121,7 +121,7 @@ class FilesReader:
                     yield part
                 elif part.num_rows:
                     yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
-        except (OSError, pa.ArrowInvalid) as problem:
+        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as problem:
             msg = f"file {path!r} cannot be read as {split['format']}"
             raise ExternalFailure(
                 msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
