@@ -310,6 +310,24 @@ def test_nested_columns(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("double", math.nan),
+        ("float", -math.inf),
+        ("array<double>", [math.nan, 1.5, None, math.inf]),
+        ("array<float>", [math.nan]),
+        ("struct<x:double,y:array<double>>", {"x": -math.inf, "y": [math.nan]}),
+        ("map<string,double>", {"k": math.nan, "l": 0.5}),
+        ("map<double,long>", {math.inf: 1, -math.inf: 2, 0.5: 3}),
+        ("array<struct<m:map<string,float>>>", [{"m": {"k": math.nan}}, None]),
+    ],
+)
+def test_numbers_that_json_lacks_come_back_at_any_depth(tmp_path, kind, value):
+    Sink(tmp_path, schema_of({"a": kind}), format="json").published([{"a": value}, {"a": None}])
+    assert repr(read_back(tmp_path)) == repr([{"a": value}, {"a": None}])
+
+
+@pytest.mark.parametrize(
     ("schema", "options", "error"),
     [
         ("n long", {"format": "json", "compression": "snappy"}, InvalidStep),
