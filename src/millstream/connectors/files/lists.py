@@ -6,6 +6,7 @@ when a new lineage takes over and leaves its epoch out.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import hashlib
@@ -15,12 +16,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from millstream.checkpoint.names import stored_path
 from millstream.checkpoint.stores.local import LocalStore, make_directory, sync_directory
+from millstream.connectors.files.encoders import COMPRESSIONS
 from millstream.connectors.files.store import LISTS
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, ExternalFailure, InvalidSchema
+from millstream.model.schema import Schema, schema_of
 
 _VERSION = 1
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,15 @@ class PublishedFile:
     step: str
     crc32: int | None = None
     """Checksum of the file's bytes; unknown of files from before there were checksums."""
+
+
+def check_published(file: PublishedFile, unit: str, *, found: int, known: int, step: str | None = None) -> None:
+    """Refuse a data file that does not hold as much as its list says: it was cut, emptied or changed."""
+    if found != known:
+        msg = f"published file {file.path!r} does not hold what its list says"
+        raise ExternalFailure(
+            msg, code="FILES-043", step=step, found=f"{found} {unit}", known=f"{known} {unit}", hint="restore the file"
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +89,16 @@ class FileList:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def columns(self) -> Schema:
+        """The sink's columns."""
+        try:
+            stored = base64.b64decode(self.schema, validate=True)
+            return schema_of(pa.ipc.read_schema(pa.py_buffer(stored)))
+        except (ValueError, OSError, pa.ArrowException, InvalidSchema):
+            msg = f"list {str(self.path)!r} has columns that cannot be read"
+            raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether it was taken back after it was read."""
         return self.path is not None and not self.path.exists()
@@ -92,12 +117,17 @@ class FileList:
         """The content of the list's file."""
         head = {"version": _VERSION, "job": self.job, "lineage": self.lineage, "step": self.step, "epoch": self.epoch}
         body = {"token": self.token, "rows": self.rows, "digest": self.digest}
-        return {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
+        content = {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
+        return {**content, "checksum": _checksum(content)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FileList:
         """Read the content of a list's file."""
-        kept = {name: data[name] for name in ("job", "lineage", "step", "epoch", "schema", "encoding")}
+        texts = {name: data[name] for name in ("job", "lineage", "step", "schema")}
+        if not all(isinstance(text, str) for text in texts.values()) or not isinstance(data["epoch"], int):
+            msg = "a field of another type"
+            raise TypeError(msg)
+        kept = {**texts, "epoch": data["epoch"], "encoding": _checked_encoding(data["encoding"])}
         return FileList(**kept, files=tuple(data["files"]), token=data.get("token", 0))
 
     def published(self) -> list[PublishedFile]:
@@ -106,6 +136,20 @@ class FileList:
             PublishedFile(**file, epoch=self.epoch, job=self.job, lineage=self.lineage, step=self.step)
             for file in self.files
         ]
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of all that a list says; lists from before there was one have none."""
+    others = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _checked_encoding(encoding: Any) -> dict[str, Any]:
+    is_csv_known = isinstance(encoding.get("header"), bool) and isinstance(encoding.get("delimiter"), str)
+    if encoding["format"] not in COMPRESSIONS or (encoding["format"] == "csv" and not is_csv_known):
+        msg = "an encoding that no file has"
+        raise ValueError(msg)
+    return dict(encoding)
 
 
 def tag_of(*, job: str, lineage: str, step: str) -> str:
@@ -119,18 +163,21 @@ def list_folder(root: Path, *, job: str, lineage: str, step: str) -> Path:
 
 
 def read_list(path: Path) -> FileList:
-    """Read one list and check its digest."""
+    """Read one list and check its digest and its checksum."""
     text = path.read_bytes()
     try:
         data = json.loads(text)
-        content, known = dataclasses.replace(FileList.from_json(data), path=path), data["digest"]
-        digest = content.digest
-    except (ValueError, KeyError, TypeError):
+        content = dataclasses.replace(FileList.from_json(data), path=path)
+        pairs = {"digest": (content.digest, data["digest"])}
+        checksum = _checksum(data)
+        pairs["checksum"] = (checksum, data.get("checksum", checksum))
+    except _UNREADABLE:
         msg = f"list {str(path)!r} cannot be read"
         raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
-    if digest != known:
-        msg = f"list {str(path)!r} does not match its digest"
-        raise CheckpointRefused(msg, code="FILES-010", found=digest, known=known, hint="restore the list")
+    for name, (found, known) in pairs.items():
+        if found != known:
+            msg = f"list {str(path)!r} does not match its {name}"
+            raise CheckpointRefused(msg, code="FILES-010", found=found, known=known, hint="restore the list")
     return content
 
 

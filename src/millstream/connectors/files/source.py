@@ -14,10 +14,10 @@ from pyarrow import fs
 from millstream.connectors.files.columns import checked_nulls, fitted, partition_of
 from millstream.connectors.files.discovery import Discovery
 from millstream.connectors.files.discovery_log import DiscoveryLog, FoundFile, Unit
-from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store
+from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store, unreadable
 from millstream.connectors.files.text import csv_parts, json_parts
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
-from millstream.errors import CheckpointRefused, ExternalFailure
+from millstream.errors import CheckpointRefused
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -122,10 +122,7 @@ class FilesReader:
                 elif part.num_rows:
                     yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
         except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as problem:
-            msg = f"file {path!r} cannot be read as {split['format']}"
-            raise ExternalFailure(
-                msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
-            ) from problem
+            raise unreadable(path, split["format"], problem) from problem
         check_unchanged(self._store, split["root"], stamp)
 
     def _parts(
