@@ -10,7 +10,6 @@ from tests.unit.connectors.test_files_sink import Sink, read_back, rows
 
 from millstream.connectors.files.reader import read_files
 from millstream.errors import ExternalFailure, MillstreamError
-from millstream.model.schema import schema_of
 
 FORMATS = ["parquet", "json", "csv", "arrow"]
 
@@ -91,11 +90,37 @@ def test_a_cut_packed_file_is_named(tmp_path, name, count):
     content = b"n,name\n" + b"1,x\n" * count if "csv" in name else b'{"n": 1, "name": "x"}\n' * count
     (tmp_path / name).write_bytes(gzip.compress(content)[:-20])
     with pytest.raises(ExternalFailure) as problem:
-        everything(*opened(tmp_path, schema_of("n long, name string")))
+        everything(*opened(tmp_path))
     assert problem.value.code == "FILES-006"
+    assert problem.value.step == "in"
     assert name in str(problem.value)
 
 
 def test_a_packed_file_that_is_none_is_named_with_its_step(tmp_path):
     (tmp_path / "f.json.gz").write_bytes(b"this is not gzip")
     assert refused(lambda: everything(*opened(tmp_path)), "f.json.gz", "step 'in'") == "FILES-006"
+
+
+def epochs(path, *numbers):
+    sink = Sink(path, format="json")
+    for epoch in numbers:
+        sink.published(rows(epoch), epoch=epoch)
+    return {int(listing.stem): listing for listing in path.rglob("0*.json")}
+
+
+def test_a_list_that_is_missing_between_others_is_named(tmp_path):
+    lists = epochs(tmp_path, 0, 1, 2, 3)
+    lists[1].unlink()
+    assert refused(lambda: read_files(tmp_path), lists[1].name) == "FILES-012"
+    assert refused(lambda: everything(*opened(tmp_path, format="json")), lists[1].name) == "FILES-012"
+    lists[2].unlink()
+    assert refused(lambda: read_files(tmp_path), lists[2].name) == "FILES-012"
+
+
+def test_lists_that_are_missing_at_an_end_or_never_were_are_no_gap(tmp_path):
+    lists = epochs(tmp_path, 0, 1, 2, 5, 6)
+    assert read_back(tmp_path) == rows(0, 1, 2, 5, 6)
+    lists[6].unlink()
+    lists[0].unlink()
+    assert read_back(tmp_path) == rows(1, 2, 5)
+    assert everything(*opened(tmp_path, format="json")) == rows(1, 2, 5)

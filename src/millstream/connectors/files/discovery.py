@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from millstream.connectors.files.discovery_log import FoundFile, Unit
+from millstream.connectors.files.gaps import check_no_gap
 from millstream.connectors.files.lists import FileList, PublishedLists, check_published
 from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files, unreadable
 from millstream.errors import ExternalFailure, InvalidStep
@@ -69,7 +70,9 @@ class Discovery:
 
     def _listed(self) -> list[FileStamp]:
         """Files that a sink of ours has published here; what it has not listed is not for reading."""
-        return [stamp for each in self._lists.new() for stamp in self._published(each)]
+        fresh = self._lists.new()
+        check_no_gap(Path(self._root), fresh)
+        return [stamp for each in fresh for stamp in self._published(each)]
 
     def _published(self, listing: FileList) -> list[FileStamp]:
         files = listing.published()

@@ -70,6 +70,8 @@ class FileList:
     files: tuple[dict[str, Any], ...]
     token: int = 0
     """Of the run that published it; no part of the digest, since a later run may find it published."""
+    follows: bool = False
+    """Whether the epoch before had a list when this one was created; of older lists that is not known."""
     path: Path | None = dataclasses.field(default=None, compare=False)
     """Where it was read from."""
 
@@ -116,7 +118,7 @@ class FileList:
     def to_json(self) -> dict[str, Any]:
         """The content of the list's file."""
         head = {"version": _VERSION, "job": self.job, "lineage": self.lineage, "step": self.step, "epoch": self.epoch}
-        body = {"token": self.token, "rows": self.rows, "digest": self.digest}
+        body = {"token": self.token, "follows": self.follows, "rows": self.rows, "digest": self.digest}
         content = {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
         return {**content, "checksum": _checksum(content)}
 
@@ -128,7 +130,9 @@ class FileList:
             msg = "a field of another type"
             raise TypeError(msg)
         kept = {**texts, "epoch": data["epoch"], "encoding": _checked_encoding(data["encoding"])}
-        return FileList(**kept, files=tuple(data["files"]), token=data.get("token", 0))
+        return FileList(
+            **kept, files=tuple(data["files"]), token=data.get("token", 0), follows=bool(data.get("follows"))
+        )
 
     def published(self) -> list[PublishedFile]:
         """The files of the list."""
@@ -183,13 +187,18 @@ def read_list(path: Path) -> FileList:
 
 def published_list(root: Path, content: FileList) -> FileList | None:
     """The list that stands for the same sink, lineage and epoch, if there is one."""
-    name = f"{content.epoch:010d}.json"
-    folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
-    # The folder without a tag is where lists were kept before; there a list may belong to another job.
-    for path in (folder / name, root / LISTS / f"{content.step}-{content.lineage}" / name):
+    for path in list_places(root, content, content.epoch):
         if path.exists() and (existing := read_list(path)).job == content.job:
             return existing
     return None
+
+
+def list_places(root: Path, listing: FileList, epoch: int) -> tuple[Path, Path]:
+    """Where the list of an epoch of the same sink and lineage may stand."""
+    name = f"{epoch:010d}.json"
+    folder = list_folder(root, job=listing.job, lineage=listing.lineage, step=listing.step)
+    # The folder without a tag is where lists were kept before; there a list may belong to another job.
+    return folder / name, root / LISTS / f"{listing.step}-{listing.lineage}" / name
 
 
 def publish_list(root: Path, content: FileList) -> None:
@@ -201,7 +210,9 @@ def publish_list(root: Path, content: FileList) -> None:
     if existing is None:
         folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
         make_directory(folder)
-        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(content.to_json()).encode())
+        follows = any(path.exists() for path in list_places(root, content, content.epoch - 1))
+        stored = dataclasses.replace(content, follows=follows).to_json()
+        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(stored).encode())
     elif not existing.has_content_of(content):
         msg = f"epoch {content.epoch} is already published with other files"
         raise CheckpointRefused(

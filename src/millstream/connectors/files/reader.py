@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from millstream.connectors.files.gaps import check_no_gap
 from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists, check_published
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
@@ -43,6 +44,7 @@ def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[File
         msg = f"no sink has written to {str(root)!r}"
         raise ExternalFailure(msg, code="FILES-040", hint="correct the path, or read plain files with pyarrow")
     published = PublishedLists(root).new()
+    check_no_gap(root, published)
     return [each for each in published if step in {None, each.step} and lineage in {None, each.lineage}]
 
 

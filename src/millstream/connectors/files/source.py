@@ -77,7 +77,7 @@ class FilesEnumerator:
     def _split(self, file: FoundFile, unit: Unit) -> Split:
         first, end, rows = unit
         body = {"root": self._root, **dataclasses.asdict(file.stamp), "format": file.format, "part": [first, end]}
-        return Split("0", body, rows)
+        return Split("0", {**body, "step": self._step}, rows)
 
     def _check(self, position: Position) -> None:
         if position["unit"] > len(self._units):
@@ -122,7 +122,7 @@ class FilesReader:
                 elif part.num_rows:
                     yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
         except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as problem:
-            raise unreadable(path, split["format"], problem) from problem
+            raise unreadable(path, split["format"], problem, step=split.get("step")) from problem
         check_unchanged(self._store, split["root"], stamp)
 
     def _parts(
