@@ -207,6 +207,12 @@ def _float(value: Any) -> Any:
     return _FLOATS.get(value, value) if isinstance(value, str) else value
 
 
+def _single(value: Any) -> Any:
+    # From its digits, not by way of a double, which would round it twice.
+    is_exact = isinstance(value, decimal.Decimal)
+    return pa.scalar(str(value)).cast(pa.float32()).as_py() if is_exact else _float(value)
+
+
 def _bytes(value: Any) -> Any:
     text = value.get("__ms_bytes") if isinstance(value, Mapping) else value
     if not isinstance(text, str):
@@ -228,6 +234,7 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], Decoder], ...] = (
     (pa.types.is_integer, _integer),
     (pa.types.is_date, _date),
     (pa.types.is_decimal, _decimal),
+    (pa.types.is_float32, _single),
     (pa.types.is_floating, _float),
     (pa.types.is_binary, _bytes),
 )

@@ -89,7 +89,7 @@ def as_before_fences(sink):
     (sink.path / "_millstream" / "fences.json").unlink()
     for path in lists(sink):
         data = json.loads(path.read_text())
-        del data["token"]
+        del data["token"], data["checksum"], data["follows"]
         old = path.parent.parent / "out-one" / path.name
         old.parent.mkdir(exist_ok=True)
         old.write_text(json.dumps(data))

@@ -290,12 +290,41 @@ def test_every_format_gives_back_what_was_written(tmp_path, kind, compression):
     assert read_back(tmp_path) == VALUES
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("long", [1, None, 2, None]), ("string", [None, "", "x", None]), ("binary", [b"", None]), ("date", [None])],
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_a_csv_of_one_column_keeps_its_nulls(tmp_path, kind, values, header):
+    content = [{"a": value} for value in values]
+    Sink(tmp_path, schema_of(f"a {kind}"), format="csv", header=header).published(content)
+    assert read_back(tmp_path) == content
+
+
 @pytest.mark.parametrize("kind", ["parquet", "json", "arrow"])
 def test_nested_columns(tmp_path, kind):
     schema = schema_of({"a": "array<long>", "m": "map<string,double>", "s": "struct<x:date>"})
     content = [{"a": [1, None], "m": {"k": 0.5}, "s": {"x": dt.date(2024, 5, 1)}}, dict.fromkeys("ams")]
     Sink(tmp_path, schema, format=kind).published(content)
     assert read_back(tmp_path) == content
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("double", math.nan),
+        ("float", -math.inf),
+        ("array<double>", [math.nan, 1.5, None, math.inf]),
+        ("array<float>", [math.nan]),
+        ("struct<x:double,y:array<double>>", {"x": -math.inf, "y": [math.nan]}),
+        ("map<string,double>", {"k": math.nan, "l": 0.5}),
+        ("map<double,long>", {math.inf: 1, -math.inf: 2, 0.5: 3}),
+        ("array<struct<m:map<string,float>>>", [{"m": {"k": math.nan}}, None]),
+    ],
+)
+def test_numbers_that_json_lacks_come_back_at_any_depth(tmp_path, kind, value):
+    Sink(tmp_path, schema_of({"a": kind}), format="json").published([{"a": value}, {"a": None}])
+    assert repr(read_back(tmp_path)) == repr([{"a": value}, {"a": None}])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.unit.connectors.reading import everything, opened
 
 from millstream.connectors.files import discovery, text
 from millstream.contract.source import BadRecord
-from millstream.errors import InvalidSchema
+from millstream.errors import ExternalFailure, InvalidSchema
 from millstream.model.schema import schema_of
 
 WIDE = schema_of("n long, t timestamp, l timestamp_ntz, d date, m decimal(20,10), f double, b boolean, s string")
@@ -185,3 +185,9 @@ def test_packed_text(tmp_path, name):
     content = 'n,name\n1,"one"\n' if "csv" in name else '{"n": 1, "name": "one"}\n'
     (tmp_path / name).write_bytes(gzip.compress(content.encode()))
     assert everything(*opened(tmp_path)) == [{"n": 1, "name": "one"}]
+
+
+def test_a_header_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "f.csv").write_bytes(b"n,n\xe9\n1,2\n")
+    with pytest.raises(ExternalFailure, match=r"FILES-006.*f\.csv"):
+        everything(*opened(tmp_path))

@@ -19,6 +19,9 @@ from millstream.model.types import type_name
 from millstream.records.codecs import batch_to_rows
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_BLANKS = " \t"
+"""What Arrow passes over around the numbers and dates of csv."""
+_WHOLE_NUMBER = re.compile(r"\s*[-+]?\d+\s*")
 _UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{}\[\]^\x7f]""")
 
 
@@ -116,14 +119,21 @@ def cell_value(text: str, kind: pa.DataType) -> Any:
     """The JSON value that a csv cell or the name of a folder stands for; text that fits nothing is left as it is."""
     if pa.types.is_boolean(kind):
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
-    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
-        return int(text) if re.fullmatch(r"\s*[-+]?\d+\s*", text) else text
+    if pa.types.is_timestamp(kind):
+        return int(text) if _WHOLE_NUMBER.fullmatch(text) else text
+    if pa.types.is_integer(kind):
+        return int(text) if _WHOLE_NUMBER.fullmatch(text) else _number(text, kind)
     if pa.types.is_floating(kind):
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    return text
+        return _number(text, kind)
+    return text.strip(_BLANKS) if pa.types.is_date(kind) else text
+
+
+def _number(text: str, kind: pa.DataType) -> Any:
+    """The number as Arrow reads it from csv, so that a cell means the same whichever way its file is read."""
+    try:
+        return pa.scalar(text.strip(_BLANKS)).cast(kind).as_py()
+    except pa.ArrowInvalid:
+        return text
 
 
 def partition_of(path: str) -> dict[str, str | None]:

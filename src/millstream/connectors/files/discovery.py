@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from millstream.connectors.files.discovery_log import FoundFile, Unit
-from millstream.connectors.files.lists import FileList, PublishedLists
-from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files
+from millstream.connectors.files.gaps import check_no_gap
+from millstream.connectors.files.lists import FileList, PublishedLists, check_published
+from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files, unreadable
 from millstream.errors import ExternalFailure, InvalidStep
 
 _ROWS_PER_UNIT = 131_072
@@ -69,18 +70,22 @@ class Discovery:
 
     def _listed(self) -> list[FileStamp]:
         """Files that a sink of ours has published here; what it has not listed is not for reading."""
-        return [stamp for each in self._lists.new() for stamp in self._published(each)]
+        fresh = self._lists.new()
+        check_no_gap(Path(self._root), fresh)
+        return [stamp for each in fresh for stamp in self._published(each)]
 
     def _published(self, listing: FileList) -> list[FileStamp]:
-        names = [file.path for file in listing.published()]
-        infos = self._store.get_file_info([posixpath.join(self._root, name) for name in names])
+        files = listing.published()
+        infos = self._store.get_file_info([posixpath.join(self._root, file.path) for file in files])
         missing = [info.path for info in infos if info.type == fs.FileType.NotFound]
         if missing and listing.is_withdrawn:
             return []
         if missing:
             msg = f"published file {missing[0]!r} is missing"
             raise ExternalFailure(msg, code="FILES-042", step=self._step, hint="restore the file")
-        return [FileStamp(name, info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)]
+        for file, info in zip(files, infos, strict=True):
+            check_published(file, "bytes", found=info.size, known=file.bytes, step=self._step)
+        return [FileStamp(file.path, info.size, info.mtime_ns) for file, info in zip(files, infos, strict=True)]
 
     def _is_wanted(self, stamp: FileStamp) -> bool:
         return fnmatch.fnmatchcase(posixpath.basename(stamp.path), self._options["pattern"])
@@ -105,8 +110,8 @@ class Discovery:
     def _units(self, stamp: FileStamp, chosen: str) -> tuple[Unit, ...]:
         path = joined(self._root, stamp.path)
         if chosen == "parquet":
-            return _row_group_units(self._store, path)
-        rows = _estimated_rows(self._store, path, stamp.size, chosen)
+            return _row_group_units(self._store, path, self._step)
+        rows = _estimated_rows(self._store, path, stamp.size, chosen, self._step)
         if chosen == "json" and not path.endswith(_PACKED) and stamp.size > 2 * _BYTES_PER_UNIT:
             return _byte_units(stamp.size, rows)
         return ((0, 0, rows),)
@@ -117,15 +122,12 @@ def _extension(path: str) -> str:
     return posixpath.splitext(base)[1] if extension in _PACKED else extension
 
 
-def _row_group_units(store: fs.FileSystem, path: str) -> tuple[Unit, ...]:
+def _row_group_units(store: fs.FileSystem, path: str, step: str) -> tuple[Unit, ...]:
     try:
         with store.open_input_file(path) as file:
             metadata = pq.read_metadata(file)
     except (OSError, ValueError) as problem:
-        msg = f"file {path!r} cannot be read as parquet"
-        raise ExternalFailure(
-            msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
-        ) from None
+        raise unreadable(path, "parquet", problem, step=step) from None
     units: list[Unit] = []
     first, rows = 0, 0
     for group in range(metadata.num_row_groups):
@@ -142,10 +144,13 @@ def _byte_units(size: int, rows: int) -> tuple[Unit, ...]:
     return tuple((start, end, rows // pieces) for start, end in itertools.pairwise(cuts))
 
 
-def _estimated_rows(store: fs.FileSystem, path: str, size: int, chosen: str) -> int:
+def _estimated_rows(store: fs.FileSystem, path: str, size: int, chosen: str, step: str) -> int:
     if chosen == "arrow":
         return max(1, size // 64)
-    with store.open_input_stream(path) as stream:
-        sample = stream.read(_SAMPLE)
+    try:
+        with store.open_input_stream(path) as stream:
+            sample = stream.read(_SAMPLE)
+    except OSError as problem:
+        raise unreadable(path, chosen, problem, step=step) from problem
     unpacked = size * 5 if path.endswith(_PACKED) else size
     return max(1, round(unpacked * (sample.count(b"\n") or 1) / max(1, len(sample))))

@@ -137,21 +137,40 @@ class _JsonWriter:
     def write_table(self, table: pa.Table) -> None:
         rows = batch_to_rows(table)
         for field in table.schema:
-            if pa.types.is_floating(field.type) and not _is_finite(table.column(field.name)):
+            if not all(map(_is_finite, table.column(field.name).chunks)):
                 for row in rows:
-                    row[field.name] = _number(row[field.name])
+                    row[field.name] = _with_named_numbers(row[field.name])
         self._stream.write(self._encoder.encode_lines(rows))
 
     def close(self) -> None:
         """The stream is closed by the file."""
 
 
-def _is_finite(column: pa.ChunkedArray) -> bool:
-    return bool(pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py())
+def _is_finite(column: pa.Array) -> bool:
+    """Whether no number in the column, at any depth, is one that JSON lacks."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return bool(pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py())
+    if pa.types.is_map(kind):
+        return _is_finite(column.keys) and _is_finite(column.items)
+    if pa.types.is_list(kind):
+        return _is_finite(column.flatten())
+    return all(map(_is_finite, column.flatten())) if pa.types.is_struct(kind) else True
 
 
-def _number(value: float | None) -> float | str | None:
-    if value is None or math.isfinite(value):
+def _with_named_numbers(value: Any) -> Any:
+    """The value with text for NaN and the infinities; a map's keys become text in any case."""
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list):
+        return [_with_named_numbers(each) for each in value]
+    if isinstance(value, dict):
+        return {_with_named_numbers(name): _with_named_numbers(each) for name, each in value.items()}
+    return value
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
         return value
     if math.isnan(value):
         return "NaN"

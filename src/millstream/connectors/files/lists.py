@@ -6,6 +6,7 @@ when a new lineage takes over and leaves its epoch out.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import hashlib
@@ -15,12 +16,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from millstream.checkpoint.names import stored_path
 from millstream.checkpoint.stores.local import LocalStore, make_directory, sync_directory
+from millstream.connectors.files.encoders import COMPRESSIONS
 from millstream.connectors.files.store import LISTS
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, ExternalFailure, InvalidSchema
+from millstream.model.schema import Schema, schema_of
 
 _VERSION = 1
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,15 @@ class PublishedFile:
     """Checksum of the file's bytes; unknown of files from before there were checksums."""
 
 
+def check_published(file: PublishedFile, unit: str, *, found: int, known: int, step: str | None = None) -> None:
+    """Refuse a data file that does not hold as much as its list says: it was cut, emptied or changed."""
+    if found != known:
+        msg = f"published file {file.path!r} does not hold what its list says"
+        raise ExternalFailure(
+            msg, code="FILES-043", step=step, found=f"{found} {unit}", known=f"{known} {unit}", hint="restore the file"
+        )
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileList:
     """One epoch's list. Its digest covers the names and sizes of its files."""
@@ -55,6 +70,8 @@ class FileList:
     files: tuple[dict[str, Any], ...]
     token: int = 0
     """Of the run that published it; no part of the digest, since a later run may find it published."""
+    follows: bool = False
+    """Whether the epoch before had a list when this one was created; of older lists that is not known."""
     path: Path | None = dataclasses.field(default=None, compare=False)
     """Where it was read from."""
 
@@ -74,6 +91,16 @@ class FileList:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
+    def columns(self) -> Schema:
+        """The sink's columns."""
+        try:
+            stored = base64.b64decode(self.schema, validate=True)
+            return schema_of(pa.ipc.read_schema(pa.py_buffer(stored)))
+        except (ValueError, OSError, pa.ArrowException, InvalidSchema):
+            msg = f"list {str(self.path)!r} has columns that cannot be read"
+            raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether it was taken back after it was read."""
         return self.path is not None and not self.path.exists()
@@ -91,14 +118,21 @@ class FileList:
     def to_json(self) -> dict[str, Any]:
         """The content of the list's file."""
         head = {"version": _VERSION, "job": self.job, "lineage": self.lineage, "step": self.step, "epoch": self.epoch}
-        body = {"token": self.token, "rows": self.rows, "digest": self.digest}
-        return {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
+        body = {"token": self.token, "follows": self.follows, "rows": self.rows, "digest": self.digest}
+        content = {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
+        return {**content, "checksum": _checksum(content)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FileList:
         """Read the content of a list's file."""
-        kept = {name: data[name] for name in ("job", "lineage", "step", "epoch", "schema", "encoding")}
-        return FileList(**kept, files=tuple(data["files"]), token=data.get("token", 0))
+        texts = {name: data[name] for name in ("job", "lineage", "step", "schema")}
+        if not all(isinstance(text, str) for text in texts.values()) or not isinstance(data["epoch"], int):
+            msg = "a field of another type"
+            raise TypeError(msg)
+        kept = {**texts, "epoch": data["epoch"], "encoding": _checked_encoding(data["encoding"])}
+        return FileList(
+            **kept, files=tuple(data["files"]), token=data.get("token", 0), follows=bool(data.get("follows"))
+        )
 
     def published(self) -> list[PublishedFile]:
         """The files of the list."""
@@ -106,6 +140,20 @@ class FileList:
             PublishedFile(**file, epoch=self.epoch, job=self.job, lineage=self.lineage, step=self.step)
             for file in self.files
         ]
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of all that a list says; lists from before there was one have none."""
+    others = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _checked_encoding(encoding: Any) -> dict[str, Any]:
+    is_csv_known = isinstance(encoding.get("header"), bool) and isinstance(encoding.get("delimiter"), str)
+    if encoding["format"] not in COMPRESSIONS or (encoding["format"] == "csv" and not is_csv_known):
+        msg = "an encoding that no file has"
+        raise ValueError(msg)
+    return dict(encoding)
 
 
 def tag_of(*, job: str, lineage: str, step: str) -> str:
@@ -119,30 +167,38 @@ def list_folder(root: Path, *, job: str, lineage: str, step: str) -> Path:
 
 
 def read_list(path: Path) -> FileList:
-    """Read one list and check its digest."""
+    """Read one list and check its digest and its checksum."""
     text = path.read_bytes()
     try:
         data = json.loads(text)
-        content, known = dataclasses.replace(FileList.from_json(data), path=path), data["digest"]
-        digest = content.digest
-    except (ValueError, KeyError, TypeError):
+        content = dataclasses.replace(FileList.from_json(data), path=path)
+        pairs = {"digest": (content.digest, data["digest"])}
+        checksum = _checksum(data)
+        pairs["checksum"] = (checksum, data.get("checksum", checksum))
+    except _UNREADABLE:
         msg = f"list {str(path)!r} cannot be read"
         raise CheckpointRefused(msg, code="FILES-010", hint="restore the list") from None
-    if digest != known:
-        msg = f"list {str(path)!r} does not match its digest"
-        raise CheckpointRefused(msg, code="FILES-010", found=digest, known=known, hint="restore the list")
+    for name, (found, known) in pairs.items():
+        if found != known:
+            msg = f"list {str(path)!r} does not match its {name}"
+            raise CheckpointRefused(msg, code="FILES-010", found=found, known=known, hint="restore the list")
     return content
 
 
 def published_list(root: Path, content: FileList) -> FileList | None:
     """The list that stands for the same sink, lineage and epoch, if there is one."""
-    name = f"{content.epoch:010d}.json"
-    folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
-    # The folder without a tag is where lists were kept before; there a list may belong to another job.
-    for path in (folder / name, root / LISTS / f"{content.step}-{content.lineage}" / name):
+    for path in list_places(root, content, content.epoch):
         if path.exists() and (existing := read_list(path)).job == content.job:
             return existing
     return None
+
+
+def list_places(root: Path, listing: FileList, epoch: int) -> tuple[Path, Path]:
+    """Where the list of an epoch of the same sink and lineage may stand."""
+    name = f"{epoch:010d}.json"
+    folder = list_folder(root, job=listing.job, lineage=listing.lineage, step=listing.step)
+    # The folder without a tag is where lists were kept before; there a list may belong to another job.
+    return folder / name, root / LISTS / f"{listing.step}-{listing.lineage}" / name
 
 
 def publish_list(root: Path, content: FileList) -> None:
@@ -154,7 +210,9 @@ def publish_list(root: Path, content: FileList) -> None:
     if existing is None:
         folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
         make_directory(folder)
-        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(content.to_json()).encode())
+        follows = any(path.exists() for path in list_places(root, content, content.epoch - 1))
+        stored = dataclasses.replace(content, follows=follows).to_json()
+        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(stored).encode())
     elif not existing.has_content_of(content):
         msg = f"epoch {content.epoch} is already published with other files"
         raise CheckpointRefused(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists
+from millstream.connectors.files.gaps import check_no_gap
+from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists, check_published
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.contract.source import BadRecord
 from millstream.errors import ExternalFailure
-from millstream.model.schema import schema_of
 
 
 def published_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> list[PublishedFile]:
@@ -45,6 +44,7 @@ def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[File
         msg = f"no sink has written to {str(root)!r}"
         raise ExternalFailure(msg, code="FILES-040", hint="correct the path, or read plain files with pyarrow")
     published = PublishedLists(root).new()
+    check_no_gap(root, published)
     return [each for each in published if step in {None, each.step} and lineage in {None, each.lineage}]
 
 
@@ -59,19 +59,24 @@ def _published_table(path: str, listing: FileList) -> pa.Table | None:
 
 
 def _table(path: str, listing: FileList) -> pa.Table:
-    root = local_path(path)
-    schema = schema_of(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(listing.schema))))
+    schema = listing.columns
     reader = FilesReader({"path": path, **listing.encoding}, schema)
-    batches = []
-    for file in listing.published():
-        if not (root / file.path).exists():
-            msg = f"published file {file.path!r} is missing"
-            raise ExternalFailure(msg, code="FILES-042", hint="restore the file")
-        info = (root / file.path).stat()
-        body = {"root": str(root), "path": file.path, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
-        for part in reader.read({**body, "format": listing.encoding["format"], "part": [0, 0]}):
-            if isinstance(part, BadRecord):
-                msg = f"published file {file.path!r} holds a record that cannot be read"
-                raise ExternalFailure(msg, code="FILES-041", found=part.error, hint="restore the file")
-            batches.append(part)
+    batches = [batch for file in listing.published() for batch in _batches(local_path(path), file, listing, reader)]
     return pa.Table.from_batches(batches, schema.arrow)
+
+
+def _batches(root: Path, file: PublishedFile, listing: FileList, reader: FilesReader) -> list[pa.RecordBatch]:
+    if not (root / file.path).exists():
+        msg = f"published file {file.path!r} is missing"
+        raise ExternalFailure(msg, code="FILES-042", hint="restore the file")
+    info = (root / file.path).stat()
+    check_published(file, "bytes", found=info.st_size, known=file.bytes)
+    batches = []
+    body = {"root": str(root), "path": file.path, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+    for part in reader.read({**body, "format": listing.encoding["format"], "part": [0, 0]}):
+        if isinstance(part, BadRecord):
+            msg = f"published file {file.path!r} holds a record that cannot be read"
+            raise ExternalFailure(msg, code="FILES-041", found=part.error, hint="restore the file")
+        batches.append(part)
+    check_published(file, "rows", found=sum(batch.num_rows for batch in batches), known=file.rows)
+    return batches

@@ -14,10 +14,10 @@ from pyarrow import fs
 from millstream.connectors.files.columns import checked_nulls, fitted, partition_of
 from millstream.connectors.files.discovery import Discovery
 from millstream.connectors.files.discovery_log import DiscoveryLog, FoundFile, Unit
-from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store
+from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store, unreadable
 from millstream.connectors.files.text import csv_parts, json_parts
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
-from millstream.errors import CheckpointRefused, ExternalFailure
+from millstream.errors import CheckpointRefused
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -77,7 +77,7 @@ class FilesEnumerator:
     def _split(self, file: FoundFile, unit: Unit) -> Split:
         first, end, rows = unit
         body = {"root": self._root, **dataclasses.asdict(file.stamp), "format": file.format, "part": [first, end]}
-        return Split("0", body, rows)
+        return Split("0", {**body, "step": self._step}, rows)
 
     def _check(self, position: Position) -> None:
         if position["unit"] > len(self._units):
@@ -121,11 +121,8 @@ class FilesReader:
                     yield part
                 elif part.num_rows:
                     yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
-        except (OSError, pa.ArrowInvalid) as problem:
-            msg = f"file {path!r} cannot be read as {split['format']}"
-            raise ExternalFailure(
-                msg, code="FILES-006", found=problem, hint="remove it, or leave it out by pattern="
-            ) from problem
+        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as problem:
+            raise unreadable(path, split["format"], problem, step=split.get("step")) from problem
         check_unchanged(self._store, split["root"], stamp)
 
     def _parts(

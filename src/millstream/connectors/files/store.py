@@ -73,6 +73,14 @@ def check_unchanged(store: fs.FileSystem, root: str, stamp: FileStamp) -> None:
         )
 
 
+def unreadable(path: str, kind: str, problem: Exception, *, step: str | None = None) -> ExternalFailure:
+    """The error for a file that is not of its format, or was cut."""
+    msg = f"file {path!r} cannot be read as {kind}"
+    return ExternalFailure(
+        msg, code="FILES-006", step=step, found=problem, hint="mend or remove it, or leave it out by pattern="
+    )
+
+
 def sync_file(path: Path) -> None:
     """Make the content of a file durable."""
     with path.open("rb") as file:
