@@ -46,11 +46,11 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 unit: $(STAMP)  ## the fast tests, no JVM
-	@$(BIN)/python -m pytest -q -m "not spark" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
 
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
 	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
-	@$(BIN)/python -m pytest -q -m "not spark" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
 	@$(BIN)/millstream doctor --caches --make || echo "no class archive: Spark starts more slowly"
 	@$(BIN)/python -m pytest -q -m spark
 
