@@ -166,6 +166,7 @@ def test_more_digits_than_a_decimal_has_are_a_bad_record(neighbour):
 @pytest.mark.parametrize("line", ["null", '{"a": 1} null', '{"a": 1}{"a": 2}', "5"])
 def test_a_line_of_other_than_one_object_is_a_bad_record(line):
     assert json_records(['{"a": 0}', line], schema_of("a long")) == ["{'a': 0}", ("bad", line)]
+    assert json_records([line, '{"a": 0}'], schema_of("a long")) == [("bad", line), "{'a': 0}"]
 
 
 def test_bytes_that_are_no_text_are_bad_records():

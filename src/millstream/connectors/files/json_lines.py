@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
@@ -43,13 +44,19 @@ def by_arrow(chunk: bytes, schema: Schema) -> Iterator[pa.RecordBatch]:
 
 def _check_objects(chunk: bytes) -> None:
     """Arrow ends the process at a record that is null, so records other than objects never reach it."""
-    objects = chunk.count(b"\n{") + chunk.startswith(b"{")
-    if objects != _lines(chunk) and _OTHER_THAN_OBJECT.search(chunk):
+    if not _begin_all_with_brace(chunk) and _OTHER_THAN_OBJECT.search(chunk):
         msg = "a record is not an object"
         raise ValueError(msg)
     if b"null" in chunk and _NULL_AFTER_OBJECT.search(chunk):
         msg = "null behind a record"
         raise ValueError(msg)
+
+
+def _begin_all_with_brace(chunk: bytes) -> bool:
+    """Whether every line does; much faster than a search, and so with nearly all files."""
+    data = np.frombuffer(chunk, np.uint8)
+    begins = np.flatnonzero(data[:-1] == ord("\n")) + 1
+    return chunk.startswith(b"{") and bool((data[begins] == ord("{")).all())
 
 
 def _check_one_per_line(chunk: bytes, rows: int) -> None:
