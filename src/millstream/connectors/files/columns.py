@@ -21,6 +21,7 @@ from millstream.records.codecs import batch_to_rows
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _BLANKS = " \t"
 """What Arrow passes over around the numbers and dates of csv."""
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"\s*[-+]?\d+\s*")
 _UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{}\[\]^\x7f]""")
 
@@ -131,10 +132,10 @@ def cell_value(text: str, kind: pa.DataType) -> Any:
 def _number(text: str, kind: pa.DataType) -> Any:
     """The number as Arrow reads it from csv, so that a cell means the same whichever way its file is read."""
     try:
-        if pa.types.is_float64(kind):
-            return float(text)  # the same number, and much faster
+        if pa.types.is_float64(kind) and _PLAIN_NUMBER.fullmatch(text):
+            return float(text)  # the same number, and much faster; other forms are not the same for Python and Arrow
         return pa.scalar(text.strip(_BLANKS)).cast(kind).as_py()
-    except ValueError:
+    except pa.ArrowInvalid:
         return text
 
 
