@@ -57,8 +57,8 @@ class LocalStore:
     def names(self, prefix: str) -> list[str]:
         """Names that start with a prefix, sorted."""
         folder = self._root / folder_of(checked_prefix(prefix))
-        found = (str(path.relative_to(self._root)) for path in _files(folder))
-        return sorted(name for name in found if name.startswith(prefix))
+        names = (str(path.relative_to(self._root)) for path in _files(folder))
+        return sorted(name for name in names if name.startswith(prefix))
 
     def swap(self, name: str, expected: bytes | None, content: bytes) -> bool:
         """Replace a file's content under the lock of its folder, durably.

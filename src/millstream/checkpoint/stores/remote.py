@@ -63,9 +63,9 @@ class RemoteStore(ABC):
                 problem = f"{name!r} exists for writes and not for reads"
             except Unanswered as unanswered:
                 problem = str(unanswered)
-            found = self._look(name)
-            if found is not None:
-                return found.writer == stored.writer
+            present = self._look(name)
+            if present is not None:
+                return present.writer == stored.writer
         raise self._failure(problem)
 
     def swap(self, name: str, expected: bytes | None, content: bytes) -> bool:
@@ -80,10 +80,10 @@ class RemoteStore(ABC):
                     return True
             except Unanswered as problem:
                 unanswered = str(problem)
-            found = self._look(name)
-            if found is not None and found.writer == stored.writer:
+            present = self._look(name)
+            if present is not None and present.writer == stored.writer:
                 return True
-            if found is None or found.content != expected:
+            if present is None or present.content != expected:
                 if unanswered:
                     msg = f"whether {name!r} was replaced is unknown: {unanswered}"
                     raise self._failure(msg)
@@ -92,5 +92,5 @@ class RemoteStore(ABC):
 
     def read(self, name: str) -> bytes | None:
         """An object, or `None`."""
-        found = self._look(checked_name(name))
-        return None if found is None else found.content
+        present = self._look(checked_name(name))
+        return None if present is None else present.content

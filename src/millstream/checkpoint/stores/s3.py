@@ -68,10 +68,10 @@ class S3Store(RemoteStore):
         """Names that start with a prefix, sorted."""
         folder = folder_of(checked_prefix(prefix))
         try:
-            found = [meta["path"] for page in obstore.list(self._bucket, prefix=folder or None) for meta in page]
+            paths = [meta["path"] for page in obstore.list(self._bucket, prefix=folder or None) for meta in page]
         except (problems.BaseError, OSError) as problem:
             raise self._failure(str(problem)) from None
-        return sorted(name for name in found if name.startswith(prefix) and is_listed(name))
+        return sorted(name for name in paths if name.startswith(prefix) and is_listed(name))
 
     def delete(self, name: str) -> None:
         """Remove an object, if it is there."""
@@ -95,14 +95,14 @@ class S3Store(RemoteStore):
 
     def _replace(self, name: str, expected: bytes, stored: Stored) -> bool:
         self._probe()
-        found = self._get(name)
-        if found is None or found[0].content != expected:
+        present = self._get(name)
+        if present is None or present[0].content != expected:
             return False
-        return self._put(name, stored, {"e_tag": found[1]})
+        return self._put(name, stored, {"e_tag": present[1]})
 
     def _look(self, name: str) -> Stored | None:
-        found = self._get(name)
-        return None if found is None else found[0]
+        present = self._get(name)
+        return None if present is None else present[0]
 
     def _get(self, name: str) -> tuple[Stored, str | None] | None:
         """An object and its entity tag, from one reply."""

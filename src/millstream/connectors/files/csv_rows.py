@@ -93,12 +93,12 @@ def _records(chunk: bytes, names: list[str], delimiter: str) -> list[Cells | Bad
 
     As latin-1 every byte is a character, which gives UTF-8 whatever the bytes are.
     """
-    found: list[tuple[int, BadRecord]] = []
+    bad_records: list[tuple[int, BadRecord]] = []
 
     def take(row: Any) -> str:
         text = row.text.encode("latin-1").decode("utf-8", "replace")
         error = f"{row.actual_columns} csv columns where {row.expected_columns} were expected"
-        found.append((row.number - 1, BadRecord(text, error)))
+        bad_records.append((row.number - 1, BadRecord(text, error)))
         return "skip"
 
     data = chunk.decode("latin-1").encode("utf-8")
@@ -114,6 +114,6 @@ def _records(chunk: bytes, names: list[str], delimiter: str) -> list[Cells | Bad
         [None if text is None else text.encode("latin-1") for text in column.to_pylist()] for column in table.columns
     ]
     records: list[Cells | BadRecord] = list(zip(*cells, strict=True))
-    for place, bad in found:
+    for place, bad in bad_records:
         records.insert(place, bad)
     return records

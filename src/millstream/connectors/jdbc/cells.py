@@ -79,8 +79,8 @@ def _copied(column: pa.ChunkedArray, field: Field) -> pa.Array:
         return pa.array([None if raw is None else "\\\\x" + raw.hex() for raw in column.to_pylist()], pa.string())
     text = cell_text(column, field)
     if pa.types.is_string(field.type) or pa.types.is_nested(field.type):
-        for found, written in _ESCAPES:
-            text = pc.replace_substring(text, found, written)
+        for special, written in _ESCAPES:
+            text = pc.replace_substring(text, special, written)
     return _one(text)
 
 
@@ -125,16 +125,16 @@ def refuse_nul(batch: pa.RecordBatch, schema: Schema, *, step: str, first: int) 
     for field in schema:
         column = batch.column(field.name)
         if pa.types.is_string(field.type):
-            found = pc.index(pc.match_substring(column, "\0"), value=True).as_py()
+            place = pc.index(pc.match_substring(column, "\0"), value=True).as_py()
         elif pa.types.is_nested(field.type):
             texts = cell_text(pa.chunked_array([column]), field).to_pylist()
-            found = next((n for n, text in enumerate(texts) if text and _NULL_IN_JSON.search(text)), -1)
+            place = next((n for n, text in enumerate(texts) if text and _NULL_IN_JSON.search(text)), -1)
         else:
             continue
-        if found >= 0:
-            msg = f"column {field.name!r} of row {first + found} holds the character NUL, which PostgreSQL cannot store"
+        if place >= 0:
+            msg = f"column {field.name!r} of row {first + place} holds the character NUL, which PostgreSQL cannot store"
             hint = "remove it before the sink, for example with a map step"
-            raise StepFailed(msg, code="JDBC-011", step=step, found=repr(column[found].as_py()), hint=hint)
+            raise StepFailed(msg, code="JDBC-011", step=step, found=repr(column[place].as_py()), hint=hint)
 
 
 def refuse_null_keys(batch: pa.RecordBatch, keys: Sequence[str], *, step: str, first: int) -> None:

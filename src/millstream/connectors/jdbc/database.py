@@ -76,12 +76,12 @@ class Login:
         """The password of this process's environment, or else the one that the address holds or names."""
         if self.password_env is None:
             return with_secrets(self.address.password, step=self.step)
-        found = os.environ.get(self.password_env)
-        if found is None:
+        password = os.environ.get(self.password_env)
+        if password is None:
             msg = f"the environment variable {self.password_env!r} with the database password is not set"
             hint = f"export {self.password_env} where the job runs, on the workers too"
             raise InvalidStep(msg, code="JDBC-003", step=self.step, hint=hint)
-        return found
+        return password
 
     def fail(self, trouble: Trouble) -> NoReturn:
         """Raise what the sink says about an error of the database."""
@@ -148,7 +148,7 @@ class Database(Protocol):
         """What a column is created as."""
         ...
 
-    def holds(self, found: str, arrow: pa.DataType, name: str) -> bool:
+    def holds(self, kind: str, arrow: pa.DataType, name: str) -> bool:
         """Whether an existing column takes every value of a type unchanged."""
         ...
 

@@ -46,19 +46,19 @@ def hold_fence(cursor: Cursor, database: Database, layout: Layout, owner: SinkTa
         f"SELECT token FROM {layout.fence} WHERE {layout.same_sink()} {database.share_fence()}",
         (owner.job, owner.lineage, owner.step),
     )
-    found = cursor.fetchone()
-    if found is None or found[0] < owner.token:
+    row = cursor.fetchone()
+    if row is None or row[0] < owner.token:
         raise_fence(cursor, layout, owner)
-    elif found[0] > owner.token:
-        raise fenced(owner, found[0])
+    elif row[0] > owner.token:
+        raise fenced(owner, row[0])
 
 
 def _stored(cursor: Cursor, layout: Layout, owner: SinkContext | SinkTask) -> int | None:
     cursor.execute(
         f"SELECT token FROM {layout.fence} WHERE {layout.same_sink()}", (owner.job, owner.lineage, owner.step)
     )
-    found = cursor.fetchone()
-    return None if found is None else int(found[0])
+    row = cursor.fetchone()
+    return None if row is None else int(row[0])
 
 
 def fenced(owner: SinkContext | SinkTask, stored: int | None) -> Fenced:

@@ -102,11 +102,11 @@ def waiting_table(cursor: Cursor, database: Database, layout: Layout, name: str)
     """
     if name == layout.place_table:
         return name
-    found = database.columns(cursor, name)
-    if found is None or any(column not in found for column in OURS):
+    columns = database.columns(cursor, name)
+    if columns is None or any(column not in columns for column in OURS):
         msg = f"rows are said to wait in {name!r}, which is no table of a sink"
         hint = "somebody changed the manifest or the bookkeeping, or removed the table; restore it from a copy"
-        raise CheckpointRefused(msg, code="JDBC-020", found=list(found or ()), known=list(OURS), hint=hint)
+        raise CheckpointRefused(msg, code="JDBC-020", found=list(columns or ()), known=list(OURS), hint=hint)
     return name
 
 
@@ -171,18 +171,18 @@ def _create_place(cursor: Cursor, database: Database, layout: Layout) -> None:
 def _prepare_view(cursor: Cursor, database: Database, layout: Layout, *, step: str) -> None:
     """Create the view of an outbox. One of ours is kept, or made anew where it lacks a column; no other is touched."""
     view, wanted = f"{layout.table}_published", _view_query(layout, layout.schema.names)
-    found = database.columns(cursor, view)
-    if found is None:
+    shown = database.columns(cursor, view)
+    if shown is None:
         database.create_view(cursor, view, wanted)
         return
-    origin = database.view_origin(cursor, view, _query_of(layout, found, database.columns(cursor, layout.table) or {}))
+    origin = database.view_origin(cursor, view, _query_of(layout, shown, database.columns(cursor, layout.table) or {}))
     if origin == "foreign":
-        raise _foreign_view(view, found, layout, step)
-    if any(name not in found for name in layout.schema.names):
+        raise _foreign_view(view, shown, layout, step)
+    if any(name not in shown for name in layout.schema.names):
         cursor.execute(f"DROP VIEW {database.name(view)}")
         database.create_view(cursor, view, wanted)
     elif origin == "unmarked":
-        database.mark_view(cursor, view, _view_query(layout, _user_columns(found)))
+        database.mark_view(cursor, view, _view_query(layout, _user_columns(shown)))
 
 
 def _user_columns(view: Iterable[str]) -> list[str]:
@@ -205,22 +205,22 @@ def _view_query(layout: Layout, names: Sequence[str]) -> str:
     )
 
 
-def _foreign_view(view: str, found: Mapping[str, FoundColumn], layout: Layout, step: str) -> InvalidStep:
+def _foreign_view(view: str, shown: Mapping[str, FoundColumn], layout: Layout, step: str) -> InvalidStep:
     msg = f"{view!r} is the view that the outbox {layout.table!r} needs, and somebody else's"
     return InvalidStep(
         msg,
         code="JDBC-021",
         step=step,
-        found=f"columns {', '.join(found)}",
+        found=f"columns {', '.join(shown)}",
         known=f"a view with the mark {VIEW_MARK!r}",
         hint="rename it, or write to another table=",
     )
 
 
 def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, create: bool, step: str) -> None:
-    found = database.columns(cursor, layout.table)
-    if found is not None:
-        _check_target(found, database, layout, step)
+    present = database.columns(cursor, layout.table)
+    if present is not None:
+        _check_target(present, database, layout, step)
         if layout.keys and not database.has_key(cursor, layout.table, layout.keys):
             msg = f"table {layout.table!r} has no unique index on {', '.join(layout.keys)}"
             hint = "create one with exactly these columns, or correct keys="
@@ -237,20 +237,20 @@ def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, creat
         cursor.execute(f"CREATE TABLE {layout.target} ({', '.join(columns)})")
 
 
-def _check_target(found: Mapping[str, FoundColumn], database: Database, layout: Layout, step: str) -> None:
+def _check_target(columns: Mapping[str, FoundColumn], database: Database, layout: Layout, step: str) -> None:
     ours = OURS if layout.mode == "outbox" else ()
-    if missing := [name for name in (*layout.schema.names, *ours) if name not in found]:
+    if missing := [name for name in (*layout.schema.names, *ours) if name not in columns]:
         msg = f"table {layout.table!r} has no column {missing[0]!r}"
         hint = "add it to the table, or select other columns before the sink"
-        raise InvalidSchema(msg, code="JDBC-005", step=step, known=list(found), hint=hint)
+        raise InvalidSchema(msg, code="JDBC-005", step=step, known=list(columns), hint=hint)
     for field in layout.schema:
-        kind = found[field.name].type
+        kind = columns[field.name].type
         if not database.holds(kind, field.type, field.type_name):
             msg = f"column {field.name!r} of table {layout.table!r} cannot hold {field.type_name}"
             wanted = database.column_type(field.type, field.type_name)
             hint = "change the column, or cast before the sink"
             raise InvalidSchema(msg, code="JDBC-005", step=step, found=kind, known=wanted, hint=hint)
-    for name, column in found.items():
+    for name, column in columns.items():
         if column.must_be_given and name not in layout.schema and name not in ours:
             msg = f"column {name!r} of table {layout.table!r} needs a value and the rows have none"
             hint = "give it a default, or add the column before the sink"

@@ -48,7 +48,7 @@ def parts_beyond(
         "AND m.lineage = p.lineage AND m.epoch = p.epoch))",
         (*sink, -1 if durable is None else durable),
     )
-    found: dict[str, list[int]] = defaultdict(list)
+    by_place: dict[str, list[int]] = defaultdict(list)
     for place, part in cursor.fetchall():
-        found[place].append(part)
-    return dict(found)
+        by_place[place].append(part)
+    return dict(by_place)

@@ -71,8 +71,8 @@ class PostgresDatabase:
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """From the catalogue, so that rights on the table do not matter."""
         cursor.execute(_COLUMNS, (self.name(table),))
-        found = cursor.fetchall()
-        return {name: FoundColumn(type=kind, must_be_given=must) for name, kind, must in found} or None
+        rows = cursor.fetchall()
+        return {name: FoundColumn(type=kind, must_be_given=must) for name, kind, must in rows} or None
 
     def view_origin(self, cursor: Cursor, view: str, query: str | None) -> ViewOrigin:
         """By the comment; without one, by comparing the text with that of a view made for the purpose."""
@@ -111,9 +111,9 @@ class PostgresDatabase:
         """As in the table of types."""
         return postgres_type(arrow, name)
 
-    def holds(self, found: str, arrow: pa.DataType, name: str) -> bool:
+    def holds(self, kind: str, arrow: pa.DataType, name: str) -> bool:
         """As in the table of types."""
-        return postgres_holds(found, arrow, name)
+        return postgres_holds(kind, arrow, name)
 
     def moment(self) -> tuple[str, str]:
         """`now()` would be the start of the transaction."""

@@ -45,21 +45,21 @@ class SqliteDatabase:
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """From the table's own description; a single integer key fills itself."""
         cursor.execute('SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?1)', (table,))
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
         return {
             name: FoundColumn(type=kind, must_be_given=bool(must and default is None and not key))
-            for name, kind, must, default, key in found
+            for name, kind, must, default, key in rows
         } or None
 
     def view_origin(self, cursor: Cursor, view: str, query: str | None) -> ViewOrigin:
         """By its text, which SQLite keeps as it was written."""
         cursor.execute("SELECT type, sql FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", (view,))
-        found = dict(cursor.fetchall())
-        if "view" not in found:
+        definitions = dict(cursor.fetchall())
+        if "view" not in definitions:
             return "foreign"
-        if f"/* {VIEW_MARK} */" in found["view"]:
+        if f"/* {VIEW_MARK} */" in definitions["view"]:
             return "marked"
-        return "unmarked" if found["view"] == f"CREATE VIEW {self.name(view)} AS {query}" else "foreign"
+        return "unmarked" if definitions["view"] == f"CREATE VIEW {self.name(view)} AS {query}" else "foreign"
 
     def create_view(self, cursor: Cursor, view: str, query: str) -> None:
         """With a remark in its text."""
@@ -86,9 +86,9 @@ class SqliteDatabase:
         """As in the table of types."""
         return sqlite_type(arrow, name)
 
-    def holds(self, found: str, arrow: pa.DataType, name: str) -> bool:
+    def holds(self, kind: str, arrow: pa.DataType, name: str) -> bool:
         """As in the table of types."""
-        return sqlite_holds(found, arrow, name)
+        return sqlite_holds(kind, arrow, name)
 
     def moment(self) -> tuple[str, str]:
         """ISO text in UTC."""

@@ -18,8 +18,8 @@ NewerEpoch = tuple[str, int, int]
 
 def refuse_newer(cursor: Cursor, layout: Layout, owner: SinkContext, history: Mapping[str, int]) -> None:
     """Raise when other lineages published beyond the history."""
-    if found := _newer_epochs(cursor, layout, owner, history):
-        raise _refused(found, owner)
+    if newer_epochs := _newer_epochs(cursor, layout, owner, history):
+        raise _refused(newer_epochs, owner)
 
 
 def take_over(
@@ -38,15 +38,15 @@ def take_over(
     _close_others(cursor, layout, owner, history)
     if newer == "refuse":
         refuse_newer(cursor, layout, owner, history)
-    found = _newer_epochs(cursor, layout, owner, history)
-    if found and newer == "truncate" and layout.mode != "outbox":
-        raise _cannot_remove(found, layout, owner)
+    newer_epochs = _newer_epochs(cursor, layout, owner, history)
+    if newer_epochs and newer == "truncate" and layout.mode != "outbox":
+        raise _cannot_remove(newer_epochs, layout, owner)
     for lineage, epoch, place, part, is_published in _parts_of_others(cursor, layout, owner):
         # What a closed lineage has staged can never be published.
         if not is_published or (newer == "truncate" and epoch > history.get(lineage, -1)):
             delete_parts(cursor, layout, database.name(waiting_table(cursor, database, layout, place)), [part])
     if newer == "truncate":
-        _remove_markers(cursor, layout, owner, found)
+        _remove_markers(cursor, layout, owner, newer_epochs)
 
 
 def _close_others(cursor: Cursor, layout: Layout, owner: SinkContext, history: Mapping[str, int]) -> None:
@@ -86,29 +86,31 @@ def _parts_of_others(cursor: Cursor, layout: Layout, owner: SinkContext) -> Sequ
     return list(cursor.fetchall())
 
 
-def _remove_markers(cursor: Cursor, layout: Layout, owner: SinkContext, found: Sequence[NewerEpoch]) -> None:
-    for lineage, epoch, _ in found:
+def _remove_markers(cursor: Cursor, layout: Layout, owner: SinkContext, newer_epochs: Sequence[NewerEpoch]) -> None:
+    for lineage, epoch, _ in newer_epochs:
         cursor.execute(
             f"DELETE FROM {layout.marker} WHERE {layout.same_sink()} AND epoch = {layout.mark}4",
             (owner.job, lineage, owner.step, epoch),
         )
 
 
-def _refused(found: Sequence[NewerEpoch], owner: SinkContext) -> CheckpointRefused:
+def _refused(newer_epochs: Sequence[NewerEpoch], owner: SinkContext) -> CheckpointRefused:
     msg = "the sink holds output beyond the point that this lineage starts from"
     known = "refuse, keep, truncate"
     hint = "pass --on-newer-output keep to leave them in place, or truncate to remove them, which needs mode='outbox'"
-    return CheckpointRefused(msg, code="SINK-003", step=owner.step, found=_counted(found), known=known, hint=hint)
+    return CheckpointRefused(
+        msg, code="SINK-003", step=owner.step, found=_counted(newer_epochs), known=known, hint=hint
+    )
 
 
-def _cannot_remove(found: Sequence[NewerEpoch], layout: Layout, owner: SinkContext) -> CheckpointRefused:
+def _cannot_remove(newer_epochs: Sequence[NewerEpoch], layout: Layout, owner: SinkContext) -> CheckpointRefused:
     msg = f"rows of table {layout.table!r} do not bear their epoch, so newer output cannot be removed"
     hint = (
         f"pass --on-newer-output keep and remove them yourself; mode='outbox' instead of {layout.mode!r} can truncate"
     )
-    return CheckpointRefused(msg, code="SINK-004", step=owner.step, found=_counted(found), hint=hint)
+    return CheckpointRefused(msg, code="SINK-004", step=owner.step, found=_counted(newer_epochs), hint=hint)
 
 
-def _counted(found: Sequence[NewerEpoch]) -> str:
-    rows = sum(each[2] for each in found)
-    return f"{len(found)} epochs with {rows} rows"
+def _counted(newer_epochs: Sequence[NewerEpoch]) -> str:
+    rows = sum(each[2] for each in newer_epochs)
+    return f"{len(newer_epochs)} epochs with {rows} rows"

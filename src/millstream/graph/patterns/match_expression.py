@@ -140,8 +140,8 @@ def _call(kind: str, arguments: list[Any], taken: Iterable[str], step: str | Non
         if not first.table and (kind != "count" or len(arguments) > 1):
             return None
         msg = f"{kind}() names no stage of the pattern"
-        found = first.table or first.name
-        raise InvalidStep(msg, code="STEP-109", step=step, found=found, known=taken, hint="name a known stage")
+        unknown = first.table or first.name
+        raise InvalidStep(msg, code="STEP-109", step=step, found=unknown, known=taken, hint="name a known stage")
     given = [str(argument.this) if isinstance(argument, exp.Literal) else "" for argument in arguments[1:]]
     if len(given) > (kind in NAVIGATION) or not all(text.isdigit() for text in given):
         msg = f"{kind}() is called in another form"
