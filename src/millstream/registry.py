@@ -8,9 +8,11 @@ Another package brings its own through entry points of the groups `millstream.en
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Group = Literal["engines", "connectors", "operations"]
 
@@ -58,4 +60,7 @@ def find(group: Group, name: str) -> Any:
 
 
 def _brought(group: Group) -> tuple[EntryPoint, ...]:
+    # It brings forty modules along, and names of ours are found without it.
+    from importlib.metadata import entry_points
+
     return tuple(entry_points(group=f"millstream.{group}"))
