@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.graph.operations.sample import MILLION, Sample
@@ -53,8 +54,14 @@ class SampleOperator:
             numbers[start:end] += before - start
             entry.slots[0] = before + end - start
             entry.is_dirty = True
-        # The remainder comes first: whole millions of rows add whole shares, and the product stays small.
-        return batch.filter(pa.array((numbers % MILLION) * self._share % MILLION < self._share))
+        return batch.filter(pa.array(are_kept(numbers, self._share)))
+
+
+def are_kept(numbers: npt.NDArray[np.int64], per_million: int) -> npt.NDArray[np.bool_]:
+    """Which rows stay, by their numbers in the key."""
+    # The remainder comes first: whole millions of rows add whole shares, and the product stays small.
+    kept: npt.NDArray[np.bool_] = (numbers % MILLION) * per_million % MILLION < per_million
+    return kept
 
 
 def _stores(node: StreamNode) -> tuple[Store, ...]:
