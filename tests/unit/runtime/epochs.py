@@ -3,7 +3,7 @@
 import dataclasses
 
 import msgspec
-from test_pages import CountingStore
+from tests.unit.state.test_pages import CountingStore
 
 import millstream as ms
 from millstream.connectors.json_values import batches_from_json

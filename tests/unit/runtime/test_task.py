@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from epochs import Epochs
+from tests.unit.runtime.epochs import Epochs
 
 import millstream as ms
 from millstream.connectors.collect import sink as collect_sink
