@@ -8,7 +8,12 @@ from millstream.connectors.collect import sink
 from millstream.plan.deployment import Deployment
 
 # Assertions of the shared suite explain themselves like those of a test file.
-pytest.register_assert_rewrite("tests.unit.connectors.sinks.contract", "tests.unit.connectors.sinks.concurrency")
+pytest.register_assert_rewrite(
+    "tests.unit.connectors.sinks.contract",
+    "tests.unit.connectors.sinks.concurrency",
+    "tests.unit.connectors.sources.source_contract",
+    "tests.unit.connectors.sources.source_under_test",
+)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,6 @@ UNUSED = {
     "millstream.connectors.nexmark.dataset:event_table": "the oracle of examples/nexmark reads its events from it",
     "millstream.connectors.print.spec:print_rows": FOR_USERS,
     "millstream.connectors.rate.spec:rate": FOR_USERS,
-    "millstream.contract.source:SplitReader": "public API: what authors of sources implement; readers are loaded by name",
     "millstream.inspect.state.stored:read_state": FOR_USERS,
     "millstream.plan.flink_keys:options_table": "the table in the docs is compared with it",
     "millstream.plan.serialize:from_json": "the other half of what `millstream plan` writes; tests alone read it back",

@@ -6,7 +6,7 @@ Commit messages and transactions are JSON values: they stand in manifests.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ class SinkTask:
     """Differs for every attempt; belongs in staging names only."""
     token: int = 1
     """Fencing token of the run that writes."""
+    staging: str = ""
+    """A folder of the checkpoint for this sink and lineage, which the committer reaches too; whoever writes first makes it."""
 
 
 class SinkWriter(Protocol):
@@ -48,6 +50,10 @@ class SinkWriter(Protocol):
         ...
 
 
+def _unwatched() -> None:
+    """Nobody waits."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
     """Whose sink it is; the identity of a transaction is (job, lineage, step, epoch)."""
@@ -60,6 +66,10 @@ class SinkContext:
     """Fencing token of the run: `publish` is refused once a higher one fenced the sink."""
     is_direct: bool = False
     """Whether the tasks write rows where readers see them at once, so that there is nothing to publish."""
+    staging: str = ""
+    """The folder that `SinkTask.staging` names. Beside it lie those of other lineages of this sink."""
+    heartbeat: Callable[[], None] = _unwatched
+    """To be called now and then by a long `publish`: raises once the run has lost its lease."""
 
 
 class SinkCommitter(Protocol):

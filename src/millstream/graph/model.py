@@ -134,11 +134,11 @@ def _bad_input(step: str, missing: str, *, is_cycle: bool, known: set[StepId]) -
 def _components(step: Step) -> list[Component]:
     operation = step.operation
     if isinstance(operation, Source):
-        capability = source_declaration(operation.connector, step=step.id).capability
+        capability = source_declaration(operation.connector, step=step.id).promises(operation.connector.options)
         return [Component(step=step.id, role="source", name=operation.connector.name, capability=capability)]
     if isinstance(operation, Sink):
         declared = sink_declaration(operation.connector, step=step.id)
-        of_sink = declared.capability_of(operation.connector.options) if declared.capability_of else declared.capability
+        of_sink = declared.promises(operation.connector.options)
         return [Component(step=step.id, role="sink", name=operation.connector.name, capability=of_sink)]
     return [
         Component(

@@ -10,8 +10,9 @@ from millstream.graph.step import DEAD
 from millstream.model.schema import Field, Schema, schema_of
 
 OnError = Literal["fail", "skip", "dead_letter"]
-DEAD_SCHEMA = schema_of("step string, error string, record string, at timestamp")
-"""Dead letters: the step that refused the record, why, the record as JSON text, and the epoch's time."""
+DEAD_SCHEMA = schema_of("step string, error string, record string, at timestamp, origin string, raw binary")
+"""Dead letters: the step that refused the record, why, the record as JSON text, the epoch's time; where the record stands
+outside, if a source knows it, and its bytes, if it came as such."""
 
 
 def with_dead(outputs: dict[str, Schema], on_error: OnError) -> dict[str, Schema]:

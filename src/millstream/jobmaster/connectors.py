@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from millstream.checkpoint.lease import Lease
 from millstream.contract.sink import SinkCommitter, SinkContext
 from millstream.contract.source import SourceContext, SplitEnumerator
 from millstream.graph.operations.endpoints import Sink, Source
@@ -14,6 +18,7 @@ from millstream.model.connector import ConnectorSpec, is_written_directly, sink_
 from millstream.plan.deployment import DeploymentPlan
 from millstream.registry import load
 from millstream.runtime.closing import OpenedParts
+from millstream.runtime.sink_writers import staging_folder
 
 
 def nodes_of(deployment: DeploymentPlan) -> list[StreamNode]:
@@ -32,8 +37,17 @@ def source_folders(deployment: DeploymentPlan, root: Path | None) -> dict[str, P
     return {} if root is None else {node.uid: root / node.uid for node in sources}
 
 
+def staging_root(checkpoint: Path | None, parts: OpenedParts) -> str:
+    """Where sinks may stage that have no place of their own; without a checkpoint, a folder that goes with the run."""
+    if checkpoint is not None:
+        return str(checkpoint.resolve() / "staging")
+    folder = Path(tempfile.gettempdir()) / f"millstream-staging-{uuid.uuid4().hex}"
+    parts.add("the staging folder", lambda: shutil.rmtree(folder, ignore_errors=True))
+    return str(folder)
+
+
 def open_sources(
-    deployment: DeploymentPlan, folders: Mapping[str, Path], token: int, parts: OpenedParts
+    deployment: DeploymentPlan, folders: Mapping[str, Path], *, lineage: str, token: int, parts: OpenedParts
 ) -> dict[str, SplitEnumerator]:
     """The enumerators of all sources, by step; each is closed with the other parts of the run."""
     opened: dict[str, SplitEnumerator] = {}
@@ -48,6 +62,8 @@ def open_sources(
                 log_dir=folder,
                 parallelism=deployment.plan.parallelism,
                 token=token,
+                job=deployment.name,
+                lineage=lineage,
             )
             enumerator = load(source_declaration(node.operation.connector).enumerator)
             opened[node.id] = enumerator(node.operation.connector.options, context)
@@ -55,7 +71,9 @@ def open_sources(
     return opened
 
 
-def open_sinks(deployment: DeploymentPlan, lineage: str, token: int, parts: OpenedParts) -> dict[str, SinkCommitter]:
+def open_sinks(
+    deployment: DeploymentPlan, staging: str, *, lineage: str, lease: Lease, parts: OpenedParts
+) -> dict[str, SinkCommitter]:
     """The committers of all sinks, by step, in the order of the graph; each is closed with the other parts."""
     opened: dict[str, SinkCommitter] = {}
     for node in nodes_of(deployment):
@@ -67,8 +85,10 @@ def open_sinks(deployment: DeploymentPlan, lineage: str, token: int, parts: Open
                 lineage=lineage,
                 step=node.uid,
                 schema=node.input_schema,
-                token=token,
+                token=lease.token,
                 is_direct=is_written_directly(connector, deployment.plan.graph.requirements.guarantee),
+                staging=staging_folder(staging, node.uid, lineage),
+                heartbeat=lease.check,
             )
             opened[node.id] = load(sink_declaration(connector).committer)(connector.options, context)
             parts.add(f"sink {node.id!r}", opened[node.id].close)
@@ -92,5 +112,4 @@ def sink_protocol(connector: ConnectorSpec, deployment: DeploymentPlan) -> str:
     """How a sink of this run makes rows visible."""
     if is_written_directly(connector, deployment.plan.graph.requirements.guarantee):
         return "direct"
-    declared = sink_declaration(connector)
-    return str(declared.capability_of(connector.options) if declared.capability_of else declared.capability)
+    return str(sink_declaration(connector).promises(connector.options))

@@ -49,9 +49,17 @@ class Ownership:
     """The lease of an earlier owner that had not given it back."""
 
     def __init__(
-        self, store: ManifestStore, deployment: DeploymentPlan, engine: str, start: Start, parts: OpenedParts
+        self,
+        store: ManifestStore,
+        deployment: DeploymentPlan,
+        engine: str,
+        start: Start,
+        parts: OpenedParts,
+        *,
+        staging: str,
     ) -> None:
         self._store, self._deployment, self._engine, self._start = store, deployment, engine, start
+        self._staging = staging
         self.is_settled = False
         """Whether the owner leaves with every durable epoch published."""
         self._opened = OpenedParts()
@@ -125,7 +133,9 @@ class Ownership:
         self.point = point
         if point.savepoint is not None:
             check_restore(self._deployment, point.savepoint, self._engine, self._start)
-        self.sinks = open_sinks(self._deployment, point.head.lineage, self.lease.token, self._opened)
+        self.sinks = open_sinks(
+            self._deployment, self._staging, lineage=point.head.lineage, lease=self.lease, parts=self._opened
+        )
         if point.refuses_newer_output:
             for sink in self.sinks.values():
                 sink.check_newer(point.head.origin.history)

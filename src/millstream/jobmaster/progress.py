@@ -48,12 +48,12 @@ class Progress:
     ) -> None:
         """An epoch is published; `held` is how far partitions had come when it was decided."""
         now = time.monotonic()
-        lags = self._planner.lag
+        waiting = self._planner.waiting
         summary = EpochSummary(
             epoch=plan.epoch,
             rows_in=_taken(counts, self._sources),
             rows_out=_taken(counts, self._sinks),
-            lag=sum(lags.values()) if lags else None,
+            lag=sum(waiting.lag.values()) if waiting.lag else None,
             watermark=self._planner.lowest(plan),
             seconds=now - self._epoch_began,
             terminal=plan.terminal,
@@ -62,6 +62,9 @@ class Progress:
             now=plan.now,
             steps=plan.watermarks,
             watermarks=held,
+            lags=waiting.lags,
+            blocked=waiting.blocked,
+            dropped=plan.dropped,
             failures=self.result.failures,
             counts=counts,
             metrics=gathered(report.metrics for report in reports),

@@ -22,6 +22,7 @@ from millstream.jobmaster.connectors import (
     open_sources,
     participants_of,
     source_folders,
+    staging_root,
 )
 from millstream.jobmaster.ownership import Ownership
 from millstream.jobmaster.planner.origin import open_planner
@@ -88,7 +89,10 @@ class Run:
             self._parts.add("the store of the manifests", self._store.close)
             # What was left before a run is for the one before it; what is left while it starts again is for itself.
             self._old_requests = request_ids(self._store) if control.failures == 0 else frozenset()
-            self._owned = Ownership(self._store, deployment, engine, start or Start(), self._parts)
+            self._staging = staging_root(self._root, self._parts)
+            self._owned = Ownership(
+                self._store, deployment, engine, start or Start(), self._parts, staging=self._staging
+            )
             self.lease, self.lineage = self._owned.lease, self._owned.lineage
             self._open(control)
         except BaseException as problem:
@@ -125,7 +129,9 @@ class Run:
         savepoint = self._owned.point.savepoint
         if savepoint is not None:
             self._place(savepoint, folders)
-        self._sources = open_sources(self.deployment, folders, self.lease.token, self._parts)
+        self._sources = open_sources(
+            self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
+        )
         self._coordinator = EpochCoordinator(
             self._store,
             self._owned.keeper,
@@ -175,7 +181,7 @@ class Run:
         """What the tasks of an epoch are told about the run."""
         # Also when the first epoch is durable already: a replay starts without state.
         restore = self._owned.point.head.origin.savepoint if plan.epoch == 0 else ""
-        return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore)
+        return RunIdentity(lineage=self.lineage, token=self.lease.token, restore=restore, staging=self._staging)
 
     # Epochs.
 

@@ -66,6 +66,14 @@ class SourceDeclaration:
     is_bounded: Callable[[Options], bool] = _never
     schema: Callable[[Options], Any] | None = None
     """For sources that know their columns: called when the user gives no `schema=`."""
+    capability_of: Callable[[Options], SourceCapability] | None = None
+    """For sources whose promise depends on their options; `capability` is what they can at best promise."""
+    check: Callable[[Options, Schema, str], None] | None = None
+    """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
+
+    def promises(self, options: Options) -> SourceCapability:
+        """What a source with these options can do after a restart."""
+        return self.capability if self.capability_of is None else self.capability_of(options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,10 @@ class SinkDeclaration:
     """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
+
+    def promises(self, options: Options) -> SinkCapability:
+        """How a sink with these options makes rows visible."""
+        return self.capability if self.capability_of is None else self.capability_of(options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import msgspec
 
 from millstream.model.time import MAX_TIME, MIN_TIME
 
-_LATER_FIELDS = {"combined", "previous_combined", "paused"}
+_LATER_FIELDS = {"combined", "previous_combined", "paused", "dropped"}
 """Fields that plans of earlier versions do not have: empty, they do not count, so that such a plan keeps its digest."""
 
 
@@ -46,6 +46,8 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Sources that will give nothing more."""
     paused: list[str] = []
     """Sources, and partitions as `source/partition`, that are not read because they are ahead of their alignment group."""
+    dropped: dict[str, dict[str, int]] = {}
+    """Per source and reason: rows that its position jumps over in this epoch. They are never read."""
     terminal: bool = False
     """The last epoch: no rows, watermarks at the end of time."""
     follows: str = ""

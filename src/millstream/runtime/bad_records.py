@@ -30,9 +30,9 @@ class BadRecords:
         self._step, self._on_error, self._counts, self._now = step, on_error, counts, now
         self._letters: list[dict[str, Any]] = []
 
-    def refuse(self, record: Any, problem: UserProblem | str) -> None:
-        """Count a bad record and keep it, or raise what ends the run."""
-        self._keep(record, problem)
+    def refuse(self, record: Any, problem: UserProblem | str, *, origin: str = "") -> None:
+        """Count a bad record and keep it, or raise what ends the run; `origin` is where it stands outside."""
+        self._keep(record, problem, origin)
         if self._on_error == "skip":
             self._counts.skipped += 1
         else:
@@ -43,19 +43,27 @@ class BadRecords:
         self._keep(row, problem)
         self._counts.refused += 1
 
-    def _keep(self, record: Any, problem: UserProblem | str) -> None:
+    def _keep(self, record: Any, problem: UserProblem | str, origin: str = "") -> None:
         # Who calls `sys.exit` wants to end, whatever is to become of bad records.
         is_end = isinstance(problem, SystemExit)
         if self._on_error is None or self._on_error == "fail" or is_end:
             ways = (
                 "" if self._on_error is None or is_end else ", or set on_error='skip' or on_error=ms.dead_letter(sink)"
             )
-            made = failure(self._step, record, problem, hint=_MEND + ways)
+            made = failure(self._step, record, problem, hint=_MEND + ways, origin=origin)
             raise made from (None if isinstance(problem, str) else problem)
         if self._on_error == "skip":
             return
-        letter = {"step": self._step, "error": _text(problem), "record": as_text(record), "at": to_datetime(self._now)}
-        self._letters.append(letter)
+        self._letters.append(
+            {
+                "step": self._step,
+                "error": _text(problem),
+                "record": as_text(record),
+                "at": to_datetime(self._now),
+                "origin": origin or None,
+                "raw": record if isinstance(record, bytes) else None,
+            }
+        )
 
     def take_letters(self) -> pa.RecordBatch | None:
         """The dead letters since the last call."""
@@ -65,7 +73,7 @@ class BadRecords:
         return pa.RecordBatch.from_pylist(letters, schema=DEAD_SCHEMA.arrow)
 
 
-def failure(step: str, record: Any, problem: UserProblem | str, *, hint: str = _MEND) -> StepFailed:
+def failure(step: str, record: Any, problem: UserProblem | str, *, hint: str = _MEND, origin: str = "") -> StepFailed:
     """The error of a failed step: the user's file and line first, then the record."""
     if isinstance(problem, StepFailed):
         return problem
@@ -73,7 +81,7 @@ def failure(step: str, record: Any, problem: UserProblem | str, *, hint: str = _
     return StepFailed(
         f"{_text(problem)}{where}",
         step=step,
-        found=f"record {as_text(record)[:_SHOWN]}",
+        found=f"record {as_text(record)[:_SHOWN]}" + (f" of {origin}" if origin else ""),
         hint=hint,
     )
 
@@ -88,6 +96,8 @@ def as_text(record: Any) -> str:
     """A record as JSON text; values JSON does not know as their text."""
     if isinstance(record, str):
         return record
+    if isinstance(record, bytes):
+        return record.decode(errors="backslashreplace")
     plain = dict(record) if isinstance(record, Mapping) else getattr(record, "__dict__", record)
     return json.dumps(plain, default=str, ensure_ascii=False)
 

@@ -47,6 +47,8 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
     token: int = 1
     restore: str = ""
     """In the first epoch of a lineage: the savepoint whose state the subtasks load."""
+    staging: str = ""
+    """The folder in which sinks may stage that have no place of their own."""
 
 
 class TaskInput(msgspec.Struct, kw_only=True):

@@ -19,6 +19,11 @@ from millstream.runtime.program import LevelProgram
 from millstream.runtime.vertex_clock import VertexClock
 
 
+def staging_folder(root: str, sink: str, lineage: str) -> str:
+    """Where a sink, by its uid, may stage what a lineage writes."""
+    return f"{root}/{sink}/{lineage}"
+
+
 class SinkWriters:
     """The writers of the sinks that have rows in one task."""
 
@@ -53,6 +58,7 @@ class SinkWriters:
             epoch=Epoch(self._plan.epoch),
             task=f"{self._report.level}-{self._report.task}",
             attempt=self.attempt,
+            staging=staging_folder(self._run.staging, node.uid, self._run.lineage),
         )
         return self._program.sink_writer(node)(node.operation.connector.options, node.input_schema, task)
 

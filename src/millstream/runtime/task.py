@@ -17,11 +17,9 @@ from millstream.contract.source import BadRecord
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.endpoints import Source
 from millstream.graph.step import LATE, MAIN
-from millstream.model.connector import source_declaration
 from millstream.model.counts import StepCounts
 from millstream.plan.epoch import EpochPlan, times_for
 from millstream.records.batch import Batch
-from millstream.registry import load
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.exchange.cells import AFTER, BEFORE, DRIVER, PLAN_PORT, Cell, Outbox
 from millstream.runtime.exchange.gate import InputGate
@@ -30,6 +28,7 @@ from millstream.runtime.operators.contract import Emit, EpochWork
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.row_flow import RowFlow
 from millstream.runtime.sink_writers import SinkWriters
+from millstream.runtime.source_readers import SourceReaders
 from millstream.runtime.subtask_state import export_state, restore_state
 from millstream.runtime.vertex_clock import VertexClock
 from millstream.runtime.wiring import TaskSenders, late_port
@@ -78,24 +77,23 @@ class LevelTask:
 
     def read(self, splits: Iterable[tuple[str, str, Any]]) -> Iterator[Cell]:
         """Level 0: read splits and push their rows through the chains."""
-        with self._writers.aborting():
+        with self._writers.aborting(), SourceReaders() as readers:
             for source, partition, body in splits:
                 vertex = self._program.vertex(source)
                 self._ledger.partition = f"{source}/{partition}"
-                yield from self._read_split(vertex, body)
+                yield from self._read_split(vertex, readers, body)
             yield from self._finish()
 
-    def _read_split(self, vertex: Vertex, body: Any) -> Iterator[Cell]:
+    def _read_split(self, vertex: Vertex, readers: SourceReaders, body: Any) -> Iterator[Cell]:
         operation = vertex.head.operation
         assert isinstance(operation, Source)
-        declared = source_declaration(operation.connector)
         counts = self._ledger.count(vertex.id)
         bad = self._ledger.bad_records(vertex.id, operation.on_error)
         self._clock.enter(vertex.id)
-        for item in load(declared.reader)(operation.connector.options, operation.schema).read(body):
+        for item in readers.of(vertex.id, operation).read(body):
             if isinstance(item, BadRecord):
                 counts.rows_in += 1
-                bad.refuse(item.raw, item.error)
+                bad.refuse(item.raw, item.error, origin=item.origin)
                 continue
             for name in ("rows_in", "passed", "rows_out"):
                 setattr(counts, name, getattr(counts, name) + item.num_rows)

@@ -1,5 +1,6 @@
 """Which epoch comes next: positions, watermarks, clock, wake-ups and the end."""
 
+import dataclasses
 import json
 
 import msgspec
@@ -116,7 +117,7 @@ def test_credit_is_shared_and_bounds_an_epoch():
     planned = Planned({"a": Source(1000), "b": Source(20)}, rows=100)
     plan = planned.next()
     assert plan.sources == {"a": 50, "b": 20}
-    assert planned.planner.lag == {"a": 950, "b": 0}
+    assert planned.planner.waiting.lag == {"a": 950, "b": 0}
     assert planned.sources["a"].credits == [50]
     assert planned.next().sources == {"a": 100, "b": 20}
 
@@ -462,3 +463,97 @@ def test_the_end_of_the_last_source_is_the_terminal_epoch():
     planned.report(seen={"t": {"a/p": 100}}, event_due={"w0": 109})
     plan = planned.next()
     assert (plan.terminal, plan.previous["t"], plan.watermarks["t"]) == (True, MIN_TIME, MAX_TIME)
+
+
+class Told(Source):
+    """Says what a test wants it to say."""
+
+    def __init__(self, rows=0, **said):
+        super().__init__(rows)
+        self.said = said
+
+    def advance(self, start, credit):
+        return dataclasses.replace(super().advance(start, credit), **self.said)
+
+
+def test_a_source_that_says_when_to_ask_again_is_left_alone_until_then():
+    planned = Planned({"a": Told(10, not_before=5000)})
+    assert planned.next().sources == {"a": 10}, "what it gave with that answer is read at once"
+    planned.sources["a"].rows = 20
+    assert planned.next() is None
+    assert len(planned.sources["a"].credits) == 1
+    planned.clock.time = 5000
+    assert planned.next().sources == {"a": 20}
+
+
+def test_rows_that_are_jumped_over_stand_in_the_plan_once():
+    planned = Planned({"a": Told(10, dropped={"data_loss": 7}, not_before=5000)})
+    plan = planned.next()
+    assert plan.dropped == {"a": {"data_loss": 7}}
+    assert plan_from_json(plan.to_json()).digest == plan.digest
+    planned.sources["a"].said = {"not_before": 5000}
+    planned.report(event_due={"w0": NEVER}, processing=1000, level=1)
+    assert planned.next().dropped == {}, "an epoch for a timer jumps over nothing"
+
+
+def test_plans_without_dropped_rows_keep_their_digest():
+    plan = Planned({"a": Source(10)}).next()
+    assert "dropped" in plan.to_json()
+    older = {name: value for name, value in plan.to_json().items() if name != "dropped"}
+    assert plan_from_json(older).digest == plan.digest
+
+
+def test_a_partition_in_which_rows_wait_is_not_idle():
+    source = Told(10, partitions=("p", "q"), drained=("p", "q"))
+    planned = Planned({"a": source}, idle_after="500ms")
+    planned.next()
+    planned.report(seen={"t": {"a/p": 100, "a/q": 900}})
+    planned.clock.time += 10_000
+    source.said["drained"] = ("q",)
+    source.rows = 20
+    assert planned.next().watermarks["t"] == 94, "p was not read for long, but rows wait there"
+    planned.report(seen={"t": {"a/q": 1000}})
+    source.said["drained"] = ("p",)
+    source.rows = 30
+    planned.clock.time += 10_000
+    planned.next()
+    assert planned.mark() == 994, "nothing waits in p: it is idle, and q is not"
+
+
+def test_a_source_that_showed_nothing_is_idle_only_when_all_is_drained():
+    sources = {"a": Source(10), "b": Told(0, partitions=("p", "q"), drained=("q",))}
+    planned = Planned(sources, idle_after="500ms")
+    planned.next()
+    planned.report(seen={"t": {"a/0": 100}})
+    planned.clock.time += 400
+    sources["a"].rows = 20
+    planned.next()
+    planned.report(seen={"t": {"a/0": 200}})
+    planned.clock.time += 400
+    sources["a"].rows = 30
+    assert planned.next().watermarks["t"] == MIN_TIME
+    planned.report(seen={"t": {"a/0": 200}})
+    sources["b"].said["drained"] = ("p", "q")
+    sources["a"].rows = 40
+    assert planned.next().watermarks["t"] == 194
+
+
+def test_watermarks_that_a_source_states_by_partition():
+    source = Told(10, partitions=("p", "q"), watermarks={"p": 500})
+    planned = Planned({"a": source})
+    planned.next()
+    assert planned.mark() == MIN_TIME, "q has shown nothing and states nothing"
+    planned.report(seen={"t": {"a/p": 9_000, "a/q": 300}})
+    source.rows = 20
+    planned.next()
+    assert planned.mark() == 294
+    source.rows, source.said["watermarks"] = 30, {"p": 500, "q": MAX_TIME}
+    planned.next()
+    assert planned.mark() == 500
+
+
+def test_what_waits_in_partitions_is_told():
+    planned = Planned({"a": Told(10, lags={"p": 3}, blocked={"q": "an open transaction"})})
+    planned.next()
+    assert planned.planner.waiting.lags == {"a/p": 3}
+    assert planned.planner.waiting.blocked == {"a/q": "an open transaction"}

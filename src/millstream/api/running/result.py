@@ -35,6 +35,7 @@ class EpochSummary:
     rows_in: int
     rows_out: int
     lag: int | None
+    """Rows that wait at the sources, where they can tell."""
     watermark: int
     """The lowest that a keyed step follows."""
     seconds: float
@@ -49,6 +50,12 @@ class EpochSummary:
     """The watermark of each event-time step."""
     watermarks: tuple[PartitionWatermark, ...] = ()
     """How far each partition had come when the epoch was decided, and which of them hold their step back."""
+    lags: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Rows that wait in each partition, by source and partition, where sources can tell."""
+    blocked: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Partitions that stand still although rows wait there, by source and partition: why."""
+    dropped: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    """Rows that were jumped over and are never read, by source and reason."""
     failures: int = 0
     """Failures the run had got over by then."""
     counts: Counts = dataclasses.field(default_factory=dict)
@@ -73,6 +80,17 @@ def busy_seconds(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
         for vertex, seconds in part.items():
             spent[vertex] = spent.get(vertex, 0.0) + seconds
     return spent
+
+
+def dropped_rows(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """What several epochs jumped over."""
+    dropped: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for source, reasons in part.items():
+            counted = dropped.setdefault(source, {})
+            for reason, rows in reasons.items():
+                counted[reason] = counted.get(reason, 0) + rows
+    return dropped
 
 
 Listener = Callable[[EpochSummary], None]
@@ -100,6 +118,8 @@ class RunResult:
     """What functions of the job counted, by step."""
     busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Seconds that tasks spent in each vertex, all subtasks together."""
+    dropped: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    """Rows that were jumped over and are never read, by source and reason."""
 
     def add(self, summary: EpochSummary, seconds: float) -> None:
         """Count an epoch."""
@@ -110,3 +130,4 @@ class RunResult:
         self.counts = total([self.counts, summary.counts])
         self.metrics = gathered([self.metrics, summary.metrics])
         self.busy = busy_seconds([self.busy, summary.busy])
+        self.dropped = dropped_rows([self.dropped, summary.dropped])

@@ -23,9 +23,12 @@ def source_operation(
     if schema is None:
         msg = f"source {name!r} needs a schema"
         raise InvalidStep(msg, code="STEP-061", step=name, hint="pass schema='user string, amount double'")
+    columns = schema_of(schema)
+    if declared.check is not None:
+        declared.check(options, columns, checked_id)
     return Source(
         connector=ConnectorSpec(connector.name, options),
-        schema=schema_of(schema),
+        schema=columns,
         on_error=policy(on_error, name),
         credit=credit,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.connectors.datagen.generators import column
+from millstream.connectors.decided import decided_once
 from millstream.connectors.ranges import advanced, pieces, range_splits
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import InvalidSchema
@@ -25,12 +26,18 @@ class DatagenEnumerator:
         self._rows: int | None = options["rows"]
         self._rate: float | None = options["rate"]
         self._parallelism = context.parallelism
+        self._folder = context.log_dir
+        self._start: Position | None = None
         self._clock = clock
         _check(options["fields"], context)
 
     def initial(self) -> Position:
-        """Row 0; a paced source counts from now."""
-        return {"row": 0} if self._rate is None else {"row": 0, "since": self._now()}
+        """Row 0; a paced source counts from when this was first asked."""
+        if self._rate is None:
+            return {"row": 0}
+        if self._start is None:
+            self._start = decided_once(self._folder, "start", lambda: {"row": 0, "since": self._now()})
+        return self._start
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -74,3 +81,6 @@ class DatagenReader:
                 for field in self._schema
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -70,7 +70,7 @@ def by_record(chunk: bytes, schema: Schema, names: list[str], delimiter: str) ->
     raw = []
     for record in _records(chunk, names, delimiter):
         if isinstance(record, BadRecord):
-            raw.append(record.raw)
+            raw.append(str(record.raw))
             rows.append(record)
             continue
         raw.append(delimiter.join((cell or b"").decode("utf-8", "replace") for cell in record))

@@ -118,7 +118,7 @@ class FilesReader:
         try:
             for part in self._parts(path, split["format"], tuple(split["part"]), inside):
                 if isinstance(part, BadRecord):
-                    yield part
+                    yield dataclasses.replace(part, origin=path)
                 elif part.num_rows:
                     yield from checked_nulls(fitted(part, self._schema, partition), self._schema)
         except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as problem:
@@ -143,6 +143,9 @@ class FilesReader:
                 with self._store.open_input_stream(path) as stream:
                     options = self._options
                     yield from csv_parts(stream, inside, header=options["header"], delimiter=options["delimiter"])
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _parquet_batches(

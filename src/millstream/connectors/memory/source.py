@@ -126,7 +126,7 @@ def _apply(mark: dict[str, Any], position: dict[str, Any]) -> None:
 
 def _encoded(part: pa.RecordBatch | BadRecord) -> dict[str, str]:
     if isinstance(part, BadRecord):
-        return {"raw": part.raw, "error": part.error}
+        return {"raw": str(part.raw), "error": part.error}
     return {"rows": batch_to_text(part)}
 
 
@@ -143,3 +143,6 @@ class MemoryReader:
                 yield from table_from_text(part["rows"]).cast(self._schema).to_batches()
             else:
                 yield BadRecord(part["raw"], part["error"])
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -65,3 +65,6 @@ class NexmarkReader:
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
         """Batches of the range."""
         yield from self._generator.batches(self._kind, self._schema, split["first"], split["end"])
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from millstream.connectors.decided import decided_once
 from millstream.connectors.ranges import advanced, pieces, range_splits
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.model.connector import Options
@@ -24,11 +25,15 @@ class RateEnumerator:
         self._per_second: float = options["rows_per_second"]
         self._rows: int | None = options["rows"]
         self._parallelism = context.parallelism
+        self._folder = context.log_dir
+        self._start: Position | None = None
         self._clock = clock
 
     def initial(self) -> Position:
-        """Row 0, from now on."""
-        return {"row": 0, "since": self._now()}
+        """Row 0; the pace counts from when this was first asked."""
+        if self._start is None:
+            self._start = decided_once(self._folder, "start", lambda: {"row": 0, "since": self._now()})
+        return self._start
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -63,3 +68,6 @@ class RateReader:
             columns = {"timestamp": pa.array(due).view(pa.timestamp("us", tz="UTC")), "value": pa.array(numbers)}
             arrays = [columns[field.name].cast(field.type) for field in self._schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+
+    def close(self) -> None:
+        """Nothing is open."""

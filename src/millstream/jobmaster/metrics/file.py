@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from millstream.api.functions.user_metrics import UserMetrics, gathered
-from millstream.api.running.result import EpochSummary, RunResult
+from millstream.api.running.result import EpochSummary, RunResult, dropped_rows
+from millstream.jobmaster.metrics.sources import Dropped, source_lines
 from millstream.jobmaster.metrics.user_metrics import user_lines
 from millstream.jobmaster.metrics.watermarks import label, watermark_lines
 
@@ -28,6 +29,7 @@ class Totals:
     failures: int = 0
     newest: EpochSummary | None = None
     metrics: UserMetrics = dataclasses.field(default_factory=dict)
+    dropped: Dropped = dataclasses.field(default_factory=dict)
 
     def after(self, summary: EpochSummary) -> Totals:
         """The totals with one more epoch."""
@@ -40,6 +42,7 @@ class Totals:
             failures=summary.failures,
             newest=summary,
             metrics=gathered([self.metrics, summary.metrics]),
+            dropped=dropped_rows([self.dropped, summary.dropped]),
         )
 
 
@@ -54,6 +57,7 @@ def totals_of(result: RunResult, newest: EpochSummary | None = None) -> Totals:
         failures=result.failures,
         newest=newest,
         metrics=result.metrics,
+        dropped=result.dropped,
     )
 
 
@@ -71,6 +75,7 @@ def prometheus(totals: Totals) -> str:
             lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
     if totals.newest is not None:
         lines += watermark_lines(job, totals.newest)
+    lines += source_lines(job, totals.newest, totals.dropped)
     lines += user_lines(job, totals.metrics)
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from millstream.jobmaster.planner.learned import PlannerState
+from millstream.jobmaster.planner.learned import PlannerState, source_of
 from millstream.jobmaster.planner.watermarks import PlanningFacts, TimeStep, marks_of
 from millstream.model.time import MIN_TIME
 
@@ -61,8 +61,3 @@ def _by_source(known: set[str], waiting: set[str], selective: Collection[str]) -
     whole = {source_of(partition) for partition in waiting} - {source_of(partition) for partition in known - waiting}
     single = {partition for partition in waiting if source_of(partition) in selective}
     return sorted(whole | {partition for partition in single if source_of(partition) not in whole})
-
-
-def source_of(partition: str) -> str:
-    """The source of a partition, whose name it begins with."""
-    return partition.partition("/")[0]

@@ -73,7 +73,12 @@ def learn(
 
 def is_paused(partition: str, paused: Iterable[str]) -> bool:
     """Whether a partition is among sources and partitions that are not read."""
-    return partition in paused or partition.partition("/")[0] in paused
+    return partition in paused or source_of(partition) in paused
+
+
+def source_of(partition: str) -> str:
+    """The source of a partition, whose name it begins with."""
+    return partition.partition("/")[0]
 
 
 def _let_paused_wait(state: PlannerState, now: int) -> None:

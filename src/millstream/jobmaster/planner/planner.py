@@ -6,7 +6,6 @@ that Spark logs, so it is taken once; a replayed epoch is not decided again.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import msgspec
 
 from millstream.api.running.result import PartitionWatermark
-from millstream.contract.source import Advance, SelectiveEnumerator, Split, SplitEnumerator
-from millstream.jobmaster.planner.alignment import paused, source_of
+from millstream.contract.source import Advance, Split, SplitEnumerator
+from millstream.jobmaster.planner.alignment import paused
+from millstream.jobmaster.planner.asking import SourceQueries, Waiting, drained_by, stated_by, waiting_of
 from millstream.jobmaster.planner.learned import PlannerState, learn
 from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps
 from millstream.jobmaster.planner.watermarks import (
@@ -24,7 +24,7 @@ from millstream.jobmaster.planner.watermarks import (
     partition_watermarks,
     watermarks_before,
 )
-from millstream.model.time import LAST_EVENT, MAX_TIME, MIN_TIME
+from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, SavepointRequest, combined_name, times_for
 from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
@@ -55,16 +55,16 @@ class Planner:
         state: PlannerState | None,
     ) -> None:
         self._deployment, self._sources, self._clock = deployment, sources, clock
-        self._credit: dict[str, int] = {flow.source: flow.credit for flow in deployment.flow}
+        self._queries = SourceQueries(deployment, sources, clock)
         self._time_steps = time_steps(deployment)
         self._event_time_of = event_time_of(deployment)
         self._combinations = combinations(deployment)
         self.state = state or PlannerState(started=clock())
-        self._selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
         self._resumed = MIN_TIME if state is None else clock()
         self._stated: dict[str, int] = {}
         self._known: dict[str, Collection[str]] = {}
-        self.lag: dict[str, int] = {}
+        self._drained: dict[str, frozenset[str]] = {}
+        self.waiting = Waiting()
         self._origin: EpochPlan | None = None
         self._is_draining = False
         self._is_held = False
@@ -120,9 +120,9 @@ class Planner:
             return self._exporting(last, self._wanted)
         if not self._is_draining and not self._pause.is_over:
             return last
-        waiting, advances = self._advances(last)
-        self.lag = {name: advance.lag for name, advance in advances.items() if advance.lag is not None}
-        plan = self._plan(last, advances, waiting)
+        left_out, advances = self._advances(last)
+        self.waiting = waiting_of(advances)
+        plan = self._plan(last, advances, left_out)
         if self._is_draining:
             return self._terminal(last, plan.now)
         is_restored = last.epoch == -1 and self._origin is not None
@@ -145,8 +145,8 @@ class Planner:
         self._wanted, self._is_held = None, savepoint.ends
         if savepoint.ends:
             return self._without_rows(last, savepoint)
-        waiting, advances = self._advances(last)
-        return msgspec.structs.replace(self._plan(last, advances, waiting), savepoint=savepoint)
+        left_out, advances = self._advances(last)
+        return msgspec.structs.replace(self._plan(last, advances, left_out), savepoint=savepoint)
 
     def _without_rows(self, last: EpochPlan, savepoint: SavepointRequest | None = None) -> EpochPlan:
         """An epoch that reads nothing and moves no watermark."""
@@ -156,6 +156,7 @@ class Planner:
             now=max(self._clock(), last.now),
             previous=last.watermarks,
             previous_combined=last.combined,
+            dropped={},
             follows=last.digest,
             savepoint=savepoint,
         )
@@ -163,22 +164,12 @@ class Planner:
     def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
         """Which sources wait for others, and how far each is read."""
         facts = self._facts(last, self._now(last, {}))
-        waiting = paused(self._time_steps.values(), self.state, facts, self._selective)
-        return waiting, {name: self._advance(name, last, waiting) for name in self._sources}
-
-    def _advance(self, name: str, last: EpochPlan, waiting: list[str]) -> Advance:
-        source, position = self._sources[name], self._position(last, name)
-        if name in waiting:
-            asked = source.advance(position, 0)
-            return dataclasses.replace(asked, position=position, finished=asked.finished and asked.position == position)
-        left_out = [each.removeprefix(f"{name}/") for each in waiting if source_of(each) == name]
-        if left_out and isinstance(source, SelectiveEnumerator):
-            return source.advance_without(position, self._credit[name], left_out)
-        return source.advance(position, self._credit[name])
+        left_out = paused(self._time_steps.values(), self.state, facts, self._queries.selective)
+        return left_out, {n: self._queries.ask(n, self._position(last, n), left_out) for n in self._sources}
 
     def _facts(self, last: EpochPlan, now: int) -> PlanningFacts:
         goes_on = any(name not in last.finished for name in self._sources)
-        return PlanningFacts(now, last.finished, self._stated, self._known, self._resumed, goes_on)
+        return PlanningFacts(now, last.finished, self._stated, self._known, self._resumed, goes_on, self._drained)
 
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
@@ -190,10 +181,9 @@ class Planner:
         position = plan.sources.get(source)
         return self._sources[source].initial() if position is None else position
 
-    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], waiting: list[str]) -> EpochPlan:
+    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], left_out: list[str]) -> EpochPlan:
         now = self._now(last, advances)
-        # No row happens behind the last event: a source that says more says no more than that.
-        self._stated = {n: min(a.watermark, LAST_EVENT) for n, a in advances.items() if a.watermark is not None}
+        self._stated, self._drained = stated_by(advances), drained_by(advances)
         self._known = {name: advance.partitions for name, advance in advances.items()}
         facts = self._facts(last, now)
         steps = self._time_steps.values()
@@ -210,7 +200,8 @@ class Planner:
             combined=marks.combined,
             previous_combined=before.combined,
             finished=finished,
-            paused=waiting,
+            paused=left_out,
+            dropped={name: dict(advance.dropped) for name, advance in advances.items() if advance.dropped},
             follows=last.digest,
         )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from millstream.api.running.result import PartitionWatermark
 from millstream.graph.operations.watermark import EventTime
-from millstream.jobmaster.planner.learned import PlannerState, Seen, is_paused
+from millstream.jobmaster.planner.learned import PlannerState, Seen, is_paused, source_of
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.epoch import EpochPlan, combined_name
 
@@ -43,6 +43,17 @@ class PlanningFacts(NamedTuple):
     """The clock when this run began: partitions were not read while there was none."""
     goes_on: bool = True
     """Whether a source is still read. Behind the last one the terminal epoch comes, which moves every watermark itself."""
+    drained: Mapping[str, Collection[str]] = {}
+    """Per source that can tell: its partitions in which nothing waits. The others are not idle, however long unread."""
+
+    def may_be_idle(self, partition: str) -> bool:
+        """Whether silence of a partition means that there is nothing; a source stands for all its partitions."""
+        source = source_of(partition)
+        if source not in self.drained:
+            return True
+        if partition == source:
+            return all(f"{source}/{each}" in self.drained[source] for each in self.known.get(source, ()))
+        return partition in self.drained[source]
 
     def is_over(self, step: TimeStep) -> bool:
         """Whether a step has met all its rows: what an exchange still holds is known of sources alone."""
@@ -69,15 +80,26 @@ def marks_of(step: TimeStep, state: PlannerState, facts: PlanningFacts) -> list[
         if source in facts.stated:
             marks.append(PartitionMark(source, facts.stated[source], is_idle=False))
             continue
-        mine = [(partition, content) for partition, content in seen.items() if partition.startswith(f"{source}/")]
-        silent = [name for name in _known(source, facts) if name not in seen] if mine else [source]
+        marks += [PartitionMark(name, facts.stated[name], is_idle=False) for name in _stated(source, facts)]
+        mine = [(name, shown) for name, shown in seen.items() if _is_of(name, source) and name not in facts.stated]
+        silent = (
+            [name for name in _known(source, facts) if name not in seen] if mine or _stated(source, facts) else [source]
+        )
         marks += _seen_marks(step, mine, state, facts)
         marks += [_silent(step, name, _first_read(source, state, facts), facts) for name in silent]
     return marks
 
 
 def _known(source: str, facts: PlanningFacts) -> list[str]:
-    return [f"{source}/{partition}" for partition in facts.known.get(source, ())]
+    return [name for each in facts.known.get(source, ()) if (name := f"{source}/{each}") not in facts.stated]
+
+
+def _stated(source: str, facts: PlanningFacts) -> list[str]:
+    return [name for name in facts.stated if _is_of(name, source)]
+
+
+def _is_of(partition: str, source: str) -> bool:
+    return partition.startswith(f"{source}/")
 
 
 def _seen_marks(
@@ -100,7 +122,7 @@ def _mark(operation: EventTime, seen: Seen) -> int:
 
 
 def _is_idle(operation: EventTime, partition: str, seen: Seen, state: PlannerState, facts: PlanningFacts) -> bool:
-    if operation.idle_after is None:
+    if operation.idle_after is None or not facts.may_be_idle(partition):
         return False
     now = state.now if state.now is not None and is_paused(partition, state.paused) else facts.now
     return now - _counted_from(seen.at, facts) >= operation.idle_after
@@ -119,9 +141,8 @@ def _first_read(source: str, state: PlannerState, facts: PlanningFacts) -> int:
 def _silent(step: TimeStep, name: str, since: int, facts: PlanningFacts) -> PartitionMark:
     """Something that has shown nothing yet holds the watermark until it counts as idle."""
     idle_after = step.operation.idle_after
-    return PartitionMark(
-        name, MIN_TIME, idle_after is not None and facts.now - _counted_from(since, facts) >= idle_after
-    )
+    is_idle = idle_after is not None and facts.now - _counted_from(since, facts) >= idle_after
+    return PartitionMark(name, MIN_TIME, is_idle and facts.may_be_idle(name))
 
 
 class Watermarks(NamedTuple):
