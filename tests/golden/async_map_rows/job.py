@@ -33,7 +33,8 @@ def expected():
     for row in doubled:
         if row not in bad:
             counts[row["at"] // 10_000] = counts.get(row["at"] // 10_000, 0) + 1
-    letters = [{"step": "slow", "record": f'{{"k": "{row["k"]}", "n": {row["n"]}, "at": {row["at"]}}}'} for row in bad]
+    records = [f'{{"k": "{row["k"]}", "n": {row["n"]}, "at": {row["at"]}}}' for row in bad]
+    letters = [{"step": "slow", "record": record, "origin": None, "raw": None} for record in records]
     return {"out": doubled, "by-window": [{"n": n} for n in counts.values()], "slow.dead": letters}
 
 

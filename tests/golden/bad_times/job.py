@@ -28,6 +28,8 @@ def expected():
             "step": "time",
             "error": f"column 'at': {text}",
             "record": f'{{"k": {number}, "at": {"null" if at is None else at}}}',
+            "origin": None,
+            "raw": None,
         }
         for number, (at, text) in enumerate(BAD.items(), 2)
     ]
@@ -39,13 +41,14 @@ def expected():
         "time.dead": letters,
         "stamps.out": [{"minute": NOW // 60_000, "n": 1}, {"minute": NOW // 60_000 + 1, "n": 1}],
         "stamp.dead": [
-            {"step": "stamp", "error": f"column 'at': {text}", "record": f'{{"k": {number}, "at": {at}}}'}
+            {"step": "stamp", "error": f"column 'at': {text}", "record": f'{{"k": {number}, "at": {at}}}', **NOWHERE}
             for number, at, text in stamped
         ],
         "skipped": [{"n": 5}],
     }
 
 
+NOWHERE = {"origin": None, "raw": None}
 BEFORE = [{"minute": -1, "n": 1}, {"minute": 0, "n": 1}]
 
 

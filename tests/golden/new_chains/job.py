@@ -32,5 +32,7 @@ def expected():
     letter = '{"user": "a", "n": -1, "at": 9500}'
     return {
         "out": [{"user": "a", "n": 3}, {"user": "b", "n": 5}, {"user": "a", "n": 7}],
-        "checked.dead": [{"step": "checked", "record": letter, "at": "1970-01-01T00:00:00+00:00"}],
+        "checked.dead": [
+            {"step": "checked", "record": letter, "at": "1970-01-01T00:00:00+00:00", "origin": None, "raw": None}
+        ],
     }
