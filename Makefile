@@ -50,6 +50,7 @@ unit: $(STAMP)  ## the fast tests, no JVM
 
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
 	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
+	@$(BIN)/python scripts/kafka_server.py install || echo "no Kafka broker to be had: its tests will be skipped"
 	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
 	@$(BIN)/millstream doctor --caches --make || echo "no class archive: Spark starts more slowly"
 	@$(BIN)/python -m pytest -q -m spark

@@ -55,3 +55,11 @@ def postgres():
     server = PostgresServer().start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    """A real Kafka broker, shared by all processes of this test run: tests use topics of their own and do not harm it."""
+    from tests.servers.shared_kafka import shared_kafka
+
+    return shared_kafka()
