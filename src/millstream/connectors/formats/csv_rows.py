@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from millstream.connectors.files.columns import cell_value, fitted
-from millstream.connectors.files.text_columns import Part, typed_batches
+from millstream.connectors.formats.cells import cell_value
+from millstream.connectors.formats.text_columns import Part, typed_batches
 from millstream.connectors.json_values import batches_from_json
 from millstream.contract.source import BadRecord
 from millstream.model.schema import Schema
@@ -18,7 +18,7 @@ Cells = Sequence[bytes | None]
 
 
 def by_arrow(chunk: bytes, schema: Schema, names: list[str], delimiter: str) -> Iterator[pa.RecordBatch]:
-    """All rows at once.
+    """All rows at once, with those columns of the schema that the names have.
 
     Raises:
         ValueError: a record is bad, or is good and Arrow cannot read it.
@@ -32,8 +32,7 @@ def by_arrow(chunk: bytes, schema: Schema, names: list[str], delimiter: str) -> 
         parse_options=_parse_options(names, delimiter),
         convert_options=_convert_options(kinds),
     )
-    for batch in typed_batches(table, schema.select(kinds)):
-        yield fitted(batch, schema, {})
+    yield from typed_batches(table, schema.select(kinds))
 
 
 def _has_rows(chunk: bytes, names: list[str]) -> bool:
