@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from millstream.connectors.formats.json_lines import by_record, is_read_by_arrow, parsed
+from millstream.connectors.formats.json_lines import are_in_braces, by_record, is_read_by_arrow, parsed
 from millstream.connectors.formats.message import Decoded, decoded, in_halves
 from millstream.connectors.formats.text_columns import Part, single_batch
 from millstream.model.connector import Options
@@ -47,11 +47,7 @@ class JsonMessages:
 
 
 def _objects(texts: Sequence[bytes]) -> bytes:
-    """All texts in lines, each beginning with `{` and ending with `}`.
-
-    No json value goes on from such a text into the next: between `}` and `{` a comma or a colon would have to stand, and no line
-    ends inside a string. So if there are as many objects as texts in all, each text is one object.
-    """
+    """All texts in lines, if each begins and ends with a brace."""
     chunk = b"\n".join(texts)
     if _are_in_braces(chunk, texts):
         return chunk
@@ -65,8 +61,5 @@ def _objects(texts: Sequence[bytes]) -> bytes:
 
 def _are_in_braces(chunk: bytes, texts: Sequence[bytes]) -> bool:
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    if not lengths.all():
-        return False
-    data = np.frombuffer(chunk, np.uint8)
     ends = np.cumsum(lengths + 1) - 1
-    return bool((data[ends - lengths] == ord("{")).all() and (data[ends - 1] == ord("}")).all())
+    return are_in_braces(np.frombuffer(chunk, np.uint8), ends - lengths, ends)
