@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from millstream.connectors.files.store import sync_file
-from millstream.connectors.formats import json_text
+from millstream.connectors.formats import csv_text, json_text
 from millstream.errors import InvalidStep
 from millstream.model.connector import Options
 
@@ -109,16 +108,10 @@ class _CsvWriter:
     """Csv whose binary cells are base64 text."""
 
     def __init__(self, stream: Any, schema: pa.Schema, options: Any) -> None:
-        kinds = [pa.field(f.name, pa.string() if pa.types.is_binary(f.type) else f.type) for f in schema]
-        self._writer = pa.csv.CSVWriter(stream, pa.schema(kinds), write_options=options)
+        self._writer = pa.csv.CSVWriter(stream, csv_text.written_schema(schema), write_options=options)
 
     def write_table(self, table: pa.Table) -> None:
-        for position, field in enumerate(table.schema):
-            if pa.types.is_binary(field.type):
-                values = table.column(position).to_pylist()
-                texts = [None if value is None else base64.b64encode(value).decode("ascii") for value in values]
-                table = table.set_column(position, field.name, pa.array(texts, pa.string()))
-        self._writer.write_table(table)
+        self._writer.write_table(csv_text.written(table))
 
     def close(self) -> None:
         self._writer.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from millstream.connectors.formats import json_text
+from millstream.connectors.formats import csv_text, json_text
 from millstream.connectors.formats.raw_messages import raw_encoder
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -19,7 +19,12 @@ def _json(_: Schema, __: Options) -> Encode:
     return json_text.messages
 
 
-_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "raw": raw_encoder}
+def _csv(_: Schema, options: Options) -> Encode:
+    delimiter: str = options["delimiter"]
+    return lambda batch: csv_text.messages(batch, delimiter)
+
+
+_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "csv": _csv, "raw": raw_encoder}
 
 
 def encoder(format: str, schema: Schema, options: Options) -> Encode:

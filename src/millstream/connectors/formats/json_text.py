@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.connectors.formats.message import cut
 from millstream.records.codecs import batch_to_rows
 
 _ENCODER = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
@@ -31,11 +32,7 @@ def lines(rows: pa.RecordBatch | pa.Table) -> bytes:
 def messages(batch: pa.RecordBatch) -> pa.BinaryArray:
     """One object for each row."""
     data = np.frombuffer(lines(batch), np.uint8)
-    is_end = data == ord("\n")
-    ends = np.flatnonzero(is_end) - np.arange(batch.num_rows)
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[~is_end])]
-    return pa.Array.from_buffers(pa.binary(), batch.num_rows, buffers)
+    return cut(data, data == ord("\n"))
 
 
 def _is_writable(column: pa.Array | pa.ChunkedArray) -> bool:

@@ -41,7 +41,8 @@ class MessageDecoder(Protocol):
 V = TypeVar("V")
 Parts: TypeAlias = Callable[[Sequence[V]], Iterable[Part]]
 
-_REFUSED = (pa.ArrowException, ValueError)
+REFUSED = (pa.ArrowException, ValueError)
+"""What a reader of several messages raises when it cannot tell which of them is to blame."""
 _FEW = 128
 """Messages that are read one by one rather than in two halves."""
 _NO_VALUE = "null value: the message has none, and none that the format gives a meaning"
@@ -76,7 +77,7 @@ def in_halves(values: Sequence[V], whole: Callable[[Sequence[V]], pa.RecordBatch
         return
     try:
         yield whole(values)
-    except _REFUSED:
+    except REFUSED:
         if len(values) <= _FEW:
             yield from few(values)
             return
@@ -113,3 +114,11 @@ def _joined(batches: list[pa.RecordBatch], taken: range | np.ndarray) -> Generat
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         yield DecodedRows(rows, taken[:length])
     return length
+
+
+def cut(data: np.ndarray, is_end: np.ndarray) -> pa.BinaryArray:
+    """The pieces of some bytes, each up to a byte that ends it and is left out."""
+    ends = np.flatnonzero(is_end)
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[~is_end])]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)

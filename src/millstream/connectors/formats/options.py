@@ -14,13 +14,31 @@ from millstream.errors import InvalidStep
 from millstream.model.connector import Option, Options
 from millstream.model.schema import Schema
 
-FORMATS = ("json", "raw")
+FORMATS = ("json", "csv", "raw")
 
+
+def one_character(text: str) -> str:
+    """Check what separates the columns of csv."""
+    if len(text) != 1 or not text.isascii():
+        msg = "one ASCII character"
+        raise ValueError(msg)
+    return text
+
+
+_DELIMITER = Option(kind=(str,), default=",", doc="what separates csv columns", check=one_character)
 _IGNORE_EXTRA = Option(kind=(bool,), default=True, doc="whether to pass over fields of json that are no columns")
 
-DECODE_OPTIONS: dict[str, dict[str, Option]] = {"json": {"ignore_extra": _IGNORE_EXTRA}, "raw": {}}
+DECODE_OPTIONS: dict[str, dict[str, Option]] = {
+    "json": {"ignore_extra": _IGNORE_EXTRA},
+    "csv": {"delimiter": _DELIMITER},
+    "raw": {},
+}
 """What each format takes where messages are read."""
-ENCODE_OPTIONS: dict[str, dict[str, Option]] = {"json": {}, "raw": {}}
+ENCODE_OPTIONS: dict[str, dict[str, Option]] = {
+    "json": {},
+    "csv": {"delimiter": _DELIMITER},
+    "raw": {},
+}
 """What each format takes where messages are written."""
 
 
@@ -46,6 +64,8 @@ def check_format(options: Options, schema: Schema, step: str, *, writes: bool = 
     _refuse_options_of_others(chosen, tables, options, step)
     if chosen == "raw":
         _check_raw(schema, step)
+    elif chosen == "csv":
+        _check_csv(schema, step)
 
 
 def _refuse_options_of_others(
@@ -63,3 +83,10 @@ def _check_raw(schema: Schema, step: str) -> None:
         msg = "format 'raw' needs one column, of type binary or string"
         hint = "declare one such column, or use another format="
         raise InvalidStep(msg, code="FORMAT-002", step=step, found=schema.ddl, hint=hint)
+
+
+def _check_csv(schema: Schema, step: str) -> None:
+    if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
+        msg = "csv holds no nested columns"
+        hint = "leave them out of the schema, or use format='json'"
+        raise InvalidStep(msg, code="FORMAT-003", step=step, found=", ".join(nested), hint=hint)

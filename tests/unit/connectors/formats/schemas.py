@@ -54,9 +54,9 @@ def kinds(draw, depth=2, keys=tuple(_KEYS)):
 
 
 @st.composite
-def batches(draw, keys=tuple(_KEYS), min_rows=0):
+def batches(draw, keys=tuple(_KEYS), min_rows=0, depth=2):
     """A schema, and a batch of rows."""
-    columns = draw(st.lists(st.tuples(kinds(keys=keys), st.booleans()), min_size=1, max_size=4))
+    columns = draw(st.lists(st.tuples(kinds(depth, keys), st.booleans()), min_size=1, max_size=4))
     schema = Schema(
         tuple(Field(f"c{place}", parse_type(name), nullable) for place, ((name, _), nullable) in enumerate(columns))
     )
