@@ -4,61 +4,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.connectors.written_values import KINDS, NESTED, cells, text_of, values
 
 from millstream.connectors.files.text import csv_parts, json_parts
 from millstream.contract.source import BadRecord
 from millstream.model.schema import schema_of
 from millstream.records.codecs import shown_rows
-
-KINDS = [
-    *("long", "int", "tinyint", "double", "float", "boolean", "string", "binary"),
-    *("date", "timestamp", "timestamp_ntz", "decimal(10,2)"),
-]
-NESTED = ["array<double>", "array<float>", "struct<x:float,y:long>", "map<string,double>", "array<array<string>>"]
-
-whole_numbers = st.integers(-(2**70), 2**70) | st.integers(-200, 200) | st.integers(2**53 - 3, 2**53 + 3)
-numbers = st.one_of(
-    whole_numbers.map(str),
-    st.floats().map(repr),
-    st.floats(width=32).map(repr),
-    st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
-    st.sampled_from(
-        ["-0", "-0.0", "16777217", "1e400", "1e39", "1e-400", "0.1", "1.00000017881393432617187500001", "1" * 320]
-    ),
-)
-times = st.one_of(
-    st.datetimes().map(str),
-    st.datetimes().map(lambda time: time.isoformat() + "Z"),
-    st.dates().map(str),
-    st.integers(-(10**12), 10**13).map(str),
-    st.sampled_from(
-        ["0000-01-01", "0000-05-01T00:00:00Z", "2024-05-01T12:30:00.123456789", "2024-05-01T12+02", "20240501"]
-    ),
-)
-words = st.sampled_from(["", "true", "False", "tRue", "1", "NaN", "inf", "-Infinity", "AP8=", "ünï", "x y", "null"])
-
-cells = st.one_of(
-    numbers,
-    times,
-    words,
-    words.map(lambda word: f'"{word}"'),
-    st.sampled_from(["0x10", "0XfF", "-0x1", "+5", " 5 ", "\t1.5", " 2024-05-01 ", "1_0", '"a""b,\nc"', 'a"b', '"a"b']),
-)
-scalars = st.one_of(
-    numbers,
-    (times | words | numbers).map(lambda text: f'"{text}"'),
-    st.sampled_from(
-        ["null", "true", "false", "NaN", "Infinity", "-Infinity", "Inf", "-Inf", '"\\ud800"', '"\\u00e9"', "01"]
-    ),
-)
-values = st.one_of(
-    scalars,
-    st.lists(scalars, max_size=3).map(lambda each: f"[{','.join(each)}]"),
-    st.lists(st.tuples(st.sampled_from(["x", "y", "z"]), scalars), max_size=3, unique_by=lambda pair: pair[0]).map(
-        lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
-    ),
-    st.sampled_from(["[" * 3000 + "]" * 3000, "[[null], null]", '[["a"]]']),
-)
 
 
 def csv_records(records, schema):
@@ -116,10 +67,6 @@ def test_a_json_record_means_the_same_next_to_a_bad_one(data):
     ]
 
 
-def text_of(fields):
-    return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"
-
-
 @pytest.mark.parametrize(
     ("kind", "cell", "value"),
     [
@@ -167,6 +114,26 @@ def test_more_digits_than_a_decimal_has_are_a_bad_record(neighbour):
 def test_a_line_of_other_than_one_object_is_a_bad_record(line):
     assert json_records(['{"a": 0}', line], schema_of("a long")) == ["{'a': 0}", ("bad", line)]
     assert json_records([line, '{"a": 0}'], schema_of("a long")) == [("bad", line), "{'a': 0}"]
+
+
+@pytest.mark.parametrize("pair", [['{"a":', '{"b": 1}}'], ['{"a": 1', '{"b": 1}'], ['{"a": "}', '{"}']])
+def test_lines_that_would_make_one_record_together_are_bad_each(pair):
+    """With two records in another line there are as many records as lines in all."""
+    lines = ['{"a": 0}', *pair, '{"a": 3}{"a": 4}', '{"a": 5}']
+    found = json_records(lines, schema_of("a long"))
+    assert found == [
+        "{'a': 0}",
+        *(row for line in lines[1:4] for row in json_records([line], schema_of("a long"))),
+        "{'a': 5}",
+    ]
+    assert found[3] == ("bad", lines[3])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\n\n", "\n \r\n"])
+def test_forms_of_lines(end):
+    data = end.join(['{"a": 0}', '{"a": 1}', '{"a": 2}']).encode()
+    for chunk in (data, data + end.encode()):
+        assert read(json_parts(pa.BufferReader(chunk), schema_of("a long"))) == ["{'a': 0}", "{'a': 1}", "{'a': 2}"]
 
 
 def test_bytes_that_are_no_text_are_bad_records():

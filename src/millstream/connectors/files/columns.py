@@ -6,11 +6,11 @@ import json
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.connectors.formats.cells import cell_value
 from millstream.connectors.json_values import batches_from_json
 from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
@@ -19,10 +19,6 @@ from millstream.model.types import type_name
 from millstream.records.codecs import batch_to_rows
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_BLANKS = " \t"
-"""What Arrow passes over around the numbers and dates of csv."""
-_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-_WHOLE_NUMBER = re.compile(r"\s*[-+]?\d+\s*")
 _UNSAFE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{}\[\]^\x7f]""")
 
 
@@ -114,29 +110,6 @@ def _constant(text: str | None, field: Field, length: int) -> pa.Array:
         msg = f"the folder of column {field.name!r} does not fit the schema"
         raise InvalidSchema(msg, code="FILES-022", found=repr(text), known=field.type_name, hint="correct the schema")
     return pa.repeat(batch.column(0)[0], length)
-
-
-def cell_value(text: str, kind: pa.DataType) -> Any:
-    """The JSON value that a csv cell or the name of a folder stands for; text that fits nothing is left as it is."""
-    if pa.types.is_boolean(kind):
-        return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
-    if pa.types.is_timestamp(kind):
-        return int(text) if _WHOLE_NUMBER.fullmatch(text) else text
-    if pa.types.is_integer(kind):
-        return int(text) if _WHOLE_NUMBER.fullmatch(text) else _number(text, kind)
-    if pa.types.is_floating(kind):
-        return _number(text, kind)
-    return text.strip(_BLANKS) if pa.types.is_date(kind) else text
-
-
-def _number(text: str, kind: pa.DataType) -> Any:
-    """The number as Arrow reads it from csv, so that a cell means the same whichever way its file is read."""
-    try:
-        if pa.types.is_float64(kind) and _PLAIN_NUMBER.fullmatch(text):
-            return float(text)  # the same number, and much faster; other forms are not the same for Python and Arrow
-        return pa.scalar(text.strip(_BLANKS)).cast(kind).as_py()
-    except pa.ArrowInvalid:
-        return text
 
 
 def partition_of(path: str) -> dict[str, str | None]:

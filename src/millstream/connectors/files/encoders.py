@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from millstream.connectors.files.store import sync_file
+from millstream.connectors.formats import csv_text, json_text
 from millstream.errors import InvalidStep
 from millstream.model.connector import Options
-from millstream.records.codecs import batch_to_rows
 
 _PACKED = {"gzip": ".gz", "zstd": ".zst"}
 COMPRESSIONS = {
@@ -112,69 +108,26 @@ class _CsvWriter:
     """Csv whose binary cells are base64 text."""
 
     def __init__(self, stream: Any, schema: pa.Schema, options: Any) -> None:
-        kinds = [pa.field(f.name, pa.string() if pa.types.is_binary(f.type) else f.type) for f in schema]
-        self._writer = pa.csv.CSVWriter(stream, pa.schema(kinds), write_options=options)
+        self._writer = pa.csv.CSVWriter(stream, csv_text.written_schema(schema), write_options=options)
 
     def write_table(self, table: pa.Table) -> None:
-        for position, field in enumerate(table.schema):
-            if pa.types.is_binary(field.type):
-                values = table.column(position).to_pylist()
-                texts = [None if value is None else base64.b64encode(value).decode("ascii") for value in values]
-                table = table.set_column(position, field.name, pa.array(texts, pa.string()))
-        self._writer.write_table(table)
+        self._writer.write_table(csv_text.written(table))
 
     def close(self) -> None:
         self._writer.close()
 
 
 class _JsonWriter:
-    """Json lines: ISO times, decimals and binary as text, and text for the numbers that JSON lacks."""
+    """Json lines."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._encoder = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
 
     def write_table(self, table: pa.Table) -> None:
-        rows = batch_to_rows(table)
-        for field in table.schema:
-            if not all(map(_is_finite, table.column(field.name).chunks)):
-                for row in rows:
-                    row[field.name] = _with_named_numbers(row[field.name])
-        self._stream.write(self._encoder.encode_lines(rows))
+        self._stream.write(json_text.lines(table))
 
     def close(self) -> None:
         """The stream is closed by the file."""
-
-
-def _is_finite(column: pa.Array) -> bool:
-    """Whether no number in the column, at any depth, is one that JSON lacks."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return bool(pc.all(pc.is_finite(column), skip_nulls=True, min_count=0).as_py())
-    if pa.types.is_map(kind):
-        return _is_finite(column.keys) and _is_finite(column.items)
-    if pa.types.is_list(kind):
-        return _is_finite(column.flatten())
-    return all(map(_is_finite, column.flatten())) if pa.types.is_struct(kind) else True
-
-
-def _with_named_numbers(value: Any) -> Any:
-    """The value with text for NaN and the infinities; a map's keys become text in any case."""
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, list):
-        return [_with_named_numbers(each) for each in value]
-    if isinstance(value, dict):
-        return {_with_named_numbers(name): _with_named_numbers(each) for name, each in value.items()}
-    return value
-
-
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 _OPEN = {"parquet": _open_parquet, "arrow": _open_arrow, "csv": _open_csv, "json": _open_json}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.connectors.formats.options import one_character
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration, SourceDeclaration
 from millstream.model.guarantee import SinkCapability, SourceCapability
@@ -43,13 +44,6 @@ def _above_zero(value: int | None) -> int | None:
     return value
 
 
-def _one_character(text: str) -> str:
-    if len(text) != 1 or not text.isascii():
-        msg = "one ASCII character"
-        raise ValueError(msg)
-    return text
-
-
 def _columns(value: str | list[str]) -> list[str]:
     names = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
@@ -74,7 +68,7 @@ def _marks_partitions(options: Mapping[str, Any]) -> bool:
 _SHARED = {
     "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
     "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
-    "delimiter": Option(kind=(str,), default=",", doc="what separates csv columns", check=_one_character),
+    "delimiter": Option(kind=(str,), default=",", doc="what separates csv columns", check=one_character),
 }
 _SOURCE = {
     "format": Option(

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from millstream.connectors.files import csv_rows, json_lines
-from millstream.connectors.files.columns import missing_column
-from millstream.connectors.files.text_columns import Part
+from millstream.connectors.files.columns import fitted, missing_column
+from millstream.connectors.formats import csv_rows, json_lines
+from millstream.connectors.formats.text_columns import Part
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Schema
 
@@ -31,8 +31,13 @@ def json_parts(stream: pa.NativeFile, schema: Schema, *, start: int = 0, end: in
         try:
             parts: list[Part] = list(json_lines.by_arrow(lines, schema))
         except _REFUSED:
-            parts = list(json_lines.by_record(lines, schema))
+            parts = list(_by_record(lines, schema))
         yield from parts
+
+
+def _by_record(chunk: bytes, schema: Schema) -> Iterator[Part]:
+    lines = (line for line in chunk.split(b"\n") if line.strip())
+    return json_lines.by_record(lines, schema, lambda line: next(json_lines.by_arrow(line, schema)))
 
 
 def csv_parts(stream: pa.NativeFile, schema: Schema, *, header: bool, delimiter: str) -> Iterator[Part]:
@@ -45,7 +50,8 @@ def csv_parts(stream: pa.NativeFile, schema: Schema, *, header: bool, delimiter:
             names, rows = _header(rows, delimiter)
             _check_columns(names, schema)
         try:
-            parts: list[Part] = list(csv_rows.by_arrow(rows, schema, names, delimiter))
+            batches = csv_rows.by_arrow(rows, schema, names, delimiter)
+            parts: list[Part] = [fitted(batch, schema, {}) for batch in batches]
         except _REFUSED:
             parts = list(csv_rows.by_record(rows, schema, names, delimiter))
         yield from parts

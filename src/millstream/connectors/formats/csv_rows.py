@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
-from millstream.connectors.files.columns import cell_value, fitted
-from millstream.connectors.files.text_columns import Part, typed_batches
+from millstream.connectors.formats.cells import cell_value
+from millstream.connectors.formats.text_columns import Part, typed_batches
 from millstream.connectors.json_values import batches_from_json
 from millstream.contract.source import BadRecord
 from millstream.model.schema import Schema
 
 Cells = Sequence[bytes | None]
 
+_MILLISECONDS = re.compile(r"^-?[0-9]{1,18}$")
+_EXAMPLES = 100
+"""Records that are looked at for a time that is not null."""
+
 
 def by_arrow(chunk: bytes, schema: Schema, names: list[str], delimiter: str) -> Iterator[pa.RecordBatch]:
-    """All rows at once.
+    """All rows at once, with those columns of the schema that the names have.
 
     Raises:
         ValueError: a record is bad, or is good and Arrow cannot read it.
     """
     if not _has_rows(chunk, names):
         return
+    table = parsed(chunk, schema, delimiter, pa.csv.ReadOptions(column_names=names))
+    yield from typed_batches(table, schema.select(name for name in schema.names if name in names))
+
+
+def parsed(chunk: bytes, schema: Schema, delimiter: str, options: pa.csv.ReadOptions) -> pa.Table:
+    """What Arrow makes of records whose columns the options name; times and bytes are not yet converted."""
+    names = options.column_names
     kinds = {field.name: _parsed_type(field.type) for field in schema if field.name in names}
     table = pa.csv.read_csv(
         pa.BufferReader(chunk),
-        read_options=pa.csv.ReadOptions(column_names=names),
+        read_options=options,
         parse_options=_parse_options(names, delimiter),
         convert_options=_convert_options(kinds),
     )
-    for batch in typed_batches(table, schema.select(kinds)):
-        yield fitted(batch, schema, {})
+    for field in schema:
+        if pa.types.is_timestamp(field.type) and field.name in names:
+            table = _with_milliseconds(table, field.name)
+    return table
+
+
+def _with_milliseconds(table: pa.Table, name: str) -> pa.Table:
+    """The table with numbers in the place of times that are all written as such."""
+    column = table.column(name)
+    first = next((text for text in column.slice(0, _EXAMPLES).to_pylist() if text is not None), "")
+    if (
+        not _MILLISECONDS.fullmatch(first)
+        or not pc.all(pc.match_substring_regex(column, _MILLISECONDS.pattern)).as_py()
+    ):
+        return table
+    return table.set_column(table.schema.get_field_index(name), name, column.cast(pa.int64()))
 
 
 def _has_rows(chunk: bytes, names: list[str]) -> bool:

@@ -14,6 +14,7 @@ from millstream.contract.source import BadRecord
 from millstream.model.schema import Schema
 
 Part: TypeAlias = pa.RecordBatch | BadRecord
+"""Rows of consecutive records, or what is wrong with one."""
 
 _ROWS_PER_BATCH = 131_072
 _FIRST_DAY = dt.date(1, 1, 1)
@@ -32,10 +33,33 @@ def typed_batches(table: pa.Table, schema: Schema) -> Iterator[pa.RecordBatch]:
         ValueError: a text stands for no value of its column.
     """
     for batch in table.to_batches(max_chunksize=_ROWS_PER_BATCH):
-        for position, field in enumerate(schema):
-            column = _converted(batch.column(position), field.type)
-            batch = batch.set_column(position, field.name, column)  # noqa: PLW2901
-        yield batch
+        yield typed(batch, schema)
+
+
+def typed(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """One batch, in the same way."""
+    for position, field in enumerate(schema):
+        column = _converted(batch.column(position), field.type)
+        batch = batch.set_column(position, field.name, column)
+    return batch
+
+
+def single_batch(table: pa.Table, schema: Schema, rows: int) -> pa.RecordBatch:
+    """The one batch of a table that must have so many rows, typed, without a null where none may be.
+
+    Raises:
+        ValueError: the table is not so; which row is to blame is for others to find out.
+    """
+    batches = table.to_batches()
+    if table.num_rows != rows or len(batches) != 1:
+        msg = f"{table.num_rows} rows from {rows} records"
+        raise ValueError(msg)
+    batch = typed(batches[0], schema)
+    for field in schema:
+        if not field.nullable and batch.column(field.name).null_count:
+            msg = f"column {field.name!r} is null or missing"
+            raise ValueError(msg)
+    return batch
 
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:

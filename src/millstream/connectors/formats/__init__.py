@@ -1,0 +1,1 @@
+"""Messages and lines: between the bytes that systems exchange and rows of a schema."""

@@ -1,0 +1,32 @@
+"""From rows to messages: `encoder` opens the format by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from millstream.connectors.formats import csv_text, json_text
+from millstream.connectors.formats.raw_messages import raw_encoder
+from millstream.model.connector import Options
+from millstream.model.schema import Schema
+
+Encode = Callable[[pa.RecordBatch], pa.Array]
+"""Makes one binary value of each row; a null is a message without a value."""
+
+
+def _json(_: Schema, __: Options) -> Encode:
+    return json_text.messages
+
+
+def _csv(_: Schema, options: Options) -> Encode:
+    delimiter: str = options["delimiter"]
+    return lambda batch: csv_text.messages(batch, delimiter)
+
+
+_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "csv": _csv, "raw": raw_encoder}
+
+
+def encoder(format: str, schema: Schema, options: Options) -> Encode:
+    """Open a format for writing, with options that `check_format` has seen."""
+    return _OPEN[format](schema, options)

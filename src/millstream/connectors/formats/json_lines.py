@@ -1,0 +1,200 @@
+"""Rows of json texts: all at once by Arrow, or record by record.
+
+Both ways read every value alike: what Arrow takes, reading by record takes too, and to the same value.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from millstream.connectors.formats.text_columns import Part, check_utf8, typed_batches
+from millstream.connectors.json_values import batches_from_json
+from millstream.contract.source import BadRecord
+from millstream.model.schema import Field, Schema
+
+_NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
+_UNPARSED = (ValueError, ArithmeticError, RecursionError)
+_EXAMPLES = 100
+"""Records that are looked at for a time that is not null."""
+
+
+def by_arrow(chunk: bytes, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """All rows of a chunk of lines at once.
+
+    Raises:
+        ValueError: a record is bad, or is good and Arrow cannot read it.
+    """
+    if not chunk.strip():
+        return
+    records = _lines_in_braces(chunk)
+    table = parsed(chunk, schema, chunk.split(b"\n", _EXAMPLES)[:_EXAMPLES])
+    if table.num_rows != records:
+        msg = "records are not one in a line"
+        raise ValueError(msg)
+    yield from typed_batches(table, schema)
+
+
+def parsed(
+    chunk: bytes,
+    schema: Schema,
+    first: Iterable[bytes],
+    *,
+    ignore_extra: bool = True,
+    options: pa.json.ReadOptions | None = None,
+) -> pa.Table:
+    """What Arrow makes of a chunk in which every record begins with a brace; times and bytes are not yet converted.
+
+    Args:
+        chunk: records, each an object, with white space between them.
+        schema: the columns wanted.
+        first: the first records, which show how times are written.
+        ignore_extra: whether to pass over fields that are not in the schema.
+        options: how Arrow cuts the chunk.
+    """
+    check_utf8(chunk)
+    if b"null" in chunk and _NULL_AFTER_OBJECT.search(chunk):
+        # Arrow ends the process at a record that is null, so records other than objects never reach it.
+        msg = "null behind a record"
+        raise ValueError(msg)
+    times = _times(first, schema)
+    wanted = pa.schema([pa.field(field.name, _parsed_type(field, times)) for field in schema])
+    extra = "ignore" if ignore_extra else "error"
+    parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior=extra)
+    return pa.json.read_json(pa.BufferReader(chunk), read_options=options, parse_options=parse)
+
+
+def are_in_braces(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> bool:
+    """Whether each of those pieces begins with `{` and ends with `}`, and none is empty.
+
+    No json value goes on from such a piece into the next if a line ends between them: a comma or a colon would have to stand
+    there, and no line ends inside a string. So if there are as many objects as pieces in all, each piece is one object.
+    """
+    if not (begins < ends).all():
+        return False
+    return bool((data[begins] == ord("{")).all() and (data[ends - 1] == ord("}")).all())
+
+
+def _lines_in_braces(chunk: bytes) -> int:
+    """How many lines there are in which a record stands; a line that is no object is refused."""
+    data = np.frombuffer(chunk, np.uint8)
+    breaks = np.flatnonzero(data == ord("\n"))
+    ends = breaks if chunk.endswith(b"\n") else np.append(breaks, len(chunk))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    if are_in_braces(data, begins, ends - (data[ends - 1] == ord("\r"))):
+        return len(ends)
+    records = [line for line in map(bytes.strip, chunk.split(b"\n")) if line]
+    if not all(record.startswith(b"{") and record.endswith(b"}") for record in records):
+        msg = "a record is not an object"
+        raise ValueError(msg)
+    return len(records)
+
+
+def _times(records: Iterable[bytes], schema: Schema) -> Mapping[str, Any]:
+    """The first time in each column of times that is not null, as it is written."""
+    wanted = {field.name for field in schema if pa.types.is_timestamp(field.type)}
+    found: dict[str, Any] = {}
+    for record in itertools.islice(records, _EXAMPLES):
+        if len(found) == len(wanted):
+            break
+        try:
+            values = json.loads(record)
+        except _UNPARSED:
+            continue
+        if isinstance(values, dict):
+            found |= {name: values[name] for name in wanted - found.keys() if values.get(name) is not None}
+    return found
+
+
+def _parsed_type(field: Field, times: Mapping[str, Any]) -> pa.DataType:
+    """How Arrow shall read a column: times as they come, for it reads only some forms of them itself."""
+    if pa.types.is_timestamp(field.type):
+        return pa.int64() if isinstance(times.get(field.name), int) else pa.string()
+    if pa.types.is_date(field.type) or pa.types.is_binary(field.type):
+        return pa.string()
+    if not _is_readable(field.type):
+        msg = "Arrow does not read this type from json"
+        raise ValueError(msg)
+    return field.type
+
+
+def is_read_by_arrow(schema: Schema) -> bool:
+    """Whether Arrow reads every column of the schema from json."""
+    return all(_is_text_first(field.type) or _is_readable(field.type) for field in schema)
+
+
+def _is_text_first(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _is_readable(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(_is_readable(field.type) for field in kind)
+    if pa.types.is_temporal(kind):
+        return False
+    return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
+
+
+def by_record(
+    records: Iterable[bytes], schema: Schema, alone: Callable[[bytes], pa.RecordBatch], *, ignore_extra: bool = True
+) -> Iterator[Part]:
+    """The rows of good records, and a bad record for each of the others, in the order of the records.
+
+    Args:
+        records: one json text each.
+        schema: the columns wanted.
+        alone: reads one record by Arrow, for those at which only Python fails.
+        ignore_extra: whether to pass over fields that are not in the schema.
+    """
+    parse = _parser(schema)
+    rows: list[Any] = []
+    raw = []
+    for record in records:
+        raw.append(record.decode("utf-8", "replace"))
+        try:
+            rows.append(parse(record.decode("utf-8")))
+        except _UNPARSED as problem:
+            row = _alone(record, alone, problem)
+            if row is None:
+                rows.append(BadRecord(raw[-1], f"not json: {problem}"))
+                continue
+            raw.pop()
+            yield from batches_from_json(rows, schema, raw=raw, ignore_extra=ignore_extra)
+            yield row
+            rows, raw = [], []
+    yield from batches_from_json(rows, schema, raw=raw, ignore_extra=ignore_extra)
+
+
+def _alone(record: bytes, read: Callable[[bytes], pa.RecordBatch], problem: Exception) -> pa.RecordBatch | None:
+    """The row of a record at which only Python fails: nested deeper, or with `Inf` for a number, or one of many digits."""
+    if isinstance(problem, UnicodeDecodeError):
+        return None
+    if isinstance(problem, json.JSONDecodeError) and b"Inf" not in record:
+        return None
+    try:
+        return read(record)
+    except (pa.ArrowException, ValueError):
+        return None
+
+
+def _parser(schema: Schema) -> Callable[[str], Any]:
+    """Reads a record so that no number loses a digit before its column's type is known."""
+    has_singles = "float" in schema.ddl
+    exact = decimal.Decimal if has_singles or "decimal" in schema.ddl else float
+    safe_digits = 7 if has_singles else 15
+
+    def integer(text: str) -> Any:
+        # Python has no negative zero among its integers, and Arrow rounds none that a float cannot hold.
+        return int(text) if len(text) <= safe_digits and text != "-0" else decimal.Decimal(text)
+
+    return json.JSONDecoder(parse_float=exact, parse_int=integer).decode

@@ -1,0 +1,124 @@
+"""What decoding messages gives: rows with the places of their messages, and the messages that are bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.connectors.formats.text_columns import Part
+from millstream.contract.source import BadRecord
+
+
+class DecodedRows(NamedTuple):
+    """Rows, and which messages they came from: one row for each index, ascending."""
+
+    rows: pa.RecordBatch
+    taken: range | np.ndarray
+
+
+class BadMessage(NamedTuple):
+    """A message that could not be decoded."""
+
+    index: int  # type: ignore[assignment]  # as a tuple it also has a method of that name, which nobody calls
+    raw: bytes
+    error: str
+
+
+Decoded: TypeAlias = DecodedRows | BadMessage
+
+
+class MessageDecoder(Protocol):
+    """Turns messages into rows of the schema it was opened with."""
+
+    def decode(self, values: Sequence[bytes | None]) -> Iterator[Decoded]:
+        """Rows and bad messages in the order of the messages; a good block is one batch."""
+        ...
+
+
+V = TypeVar("V")
+Parts: TypeAlias = Callable[[Sequence[V]], Iterable[Part]]
+
+REFUSED = (pa.ArrowException, ValueError)
+"""What a reader of several messages raises when it cannot tell which of them is to blame."""
+_FEW = 128
+"""Messages that are read one by one rather than in two halves."""
+_NO_VALUE = "null value: the message has none, and none that the format gives a meaning"
+
+
+def decoded(values: Sequence[bytes | None], parts: Parts[bytes]) -> Iterator[Decoded]:
+    """What `parts` makes of the messages between those without a value, which are bad."""
+    first = 0
+    nulls = [index for index, value in enumerate(values) if value is None] if None in values else ()
+    for index in nulls:
+        yield from placed(parts(_present(values[first:index])), values, range(first, index))
+        yield BadMessage(index, b"", _NO_VALUE)
+        first = index + 1
+    yield from placed(parts(_present(values[first:])), values, range(first, len(values)))
+
+
+def _present(values: Sequence[bytes | None]) -> Sequence[bytes]:
+    return cast("Sequence[bytes]", values)
+
+
+def in_halves(values: Sequence[V], whole: Callable[[Sequence[V]], pa.RecordBatch], few: Parts[V]) -> Iterator[Part]:
+    """Rows of all messages at once; where that is refused, of each half, and of a few messages by `few`.
+
+    So a bad message costs the speed of its neighbours only, and not of the block.
+
+    Args:
+        values: the messages.
+        whole: the rows of messages; raises `ValueError` when one of them is bad, or is good and beyond it.
+        few: the same for any messages, with a bad record in the place of each bad one.
+    """
+    if not values:
+        return
+    try:
+        yield whole(values)
+    except REFUSED:
+        if len(values) <= _FEW:
+            yield from few(values)
+            return
+        middle = len(values) // 2
+        yield from in_halves(values[:middle], whole, few)
+        yield from in_halves(values[middle:], whole, few)
+
+
+def placed(parts: Iterable[Part], values: Sequence[bytes | None], taken: range | np.ndarray) -> Iterator[Decoded]:
+    """Parts with the places of their messages.
+
+    Args:
+        parts: each follows the one before it, and a batch has a row for each message.
+        values: all messages.
+        taken: the indices of those that the parts are made of.
+    """
+    position = 0
+    waiting: list[pa.RecordBatch] = []
+    for part in parts:
+        if not isinstance(part, BadRecord):
+            waiting.append(part)
+            continue
+        position += yield from _joined(waiting, taken[position:])
+        waiting = []
+        index = int(taken[position])
+        yield BadMessage(index, values[index] or b"", part.error)
+        position += 1
+    yield from _joined(waiting, taken[position:])
+
+
+def _joined(batches: list[pa.RecordBatch], taken: range | np.ndarray) -> Generator[DecodedRows, None, int]:
+    length = sum(int(batch.num_rows) for batch in batches)
+    if length:
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        yield DecodedRows(rows, taken[:length])
+    return length
+
+
+def cut(data: np.ndarray, is_end: np.ndarray) -> pa.BinaryArray:
+    """The pieces of some bytes, each up to a byte that ends it and is left out."""
+    ends = np.flatnonzero(is_end)
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[~is_end])]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)

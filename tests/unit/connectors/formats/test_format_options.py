@@ -1,0 +1,56 @@
+"""What is refused when a step is built: options of another format, and columns that a format cannot hold."""
+
+import subprocess
+import sys
+
+import pytest
+
+from millstream.connectors.formats.options import DECODE, DECODE_OPTIONS, ENCODE, ENCODE_OPTIONS, FORMATS, check_format
+from millstream.errors import InvalidStep
+from millstream.model.connector import checked_options
+from millstream.model.schema import schema_of
+
+
+def refused(schema, *, writes=False, **options):
+    kind = options.pop("format")
+    given = checked_options(ENCODE if writes else DECODE, options, step="orders", name="kafka")
+    with pytest.raises(InvalidStep) as caught:
+        check_format({**given, "format": kind}, schema_of(schema), "orders", writes=writes)
+    assert caught.value.step == "orders"
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def accepted(schema, *, writes=False, **options):
+    kind = options.pop("format")
+    given = checked_options(ENCODE if writes else DECODE, options, step="orders", name="kafka")
+    check_format({**given, "format": kind}, schema_of(schema), "orders", writes=writes)
+
+
+def test_every_format_has_its_options():
+    assert set(FORMATS) == DECODE_OPTIONS.keys() == ENCODE_OPTIONS.keys()
+
+
+@pytest.mark.parametrize("schema", ["a binary, b binary", "a long", "a array<string>"])
+@pytest.mark.parametrize("writes", [False, True])
+def test_raw_takes_one_column_of_bytes_or_text(schema, writes):
+    message = refused(schema, format="raw", writes=writes)
+    assert "FORMAT-002" in message
+    assert "one column" in message
+
+
+@pytest.mark.parametrize("schema", ["a binary", "a string not null"])
+def test_raw_with_such_a_column(schema):
+    accepted(schema, format="raw")
+
+
+def test_an_option_of_another_format_is_refused():
+    message = refused("a string", format="raw", ignore_extra=False)
+    assert "[FORMAT-001] step 'orders': format 'raw' has no option 'ignore_extra'" in message
+
+
+def test_checking_imports_nothing_heavy():
+    heavy = ["polars", "fastavro", "urllib.request", "pyarrow.json"]
+    code = f"import sys; import millstream.connectors.formats.options; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

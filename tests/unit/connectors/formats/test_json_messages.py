@@ -1,0 +1,134 @@
+"""Messages that are json: in blocks and alone, good and bad, and written so that they are read back."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.connectors.formats.messages import check_neighbours, opened, outcomes, writing
+from tests.unit.connectors.formats.schemas import batches
+from tests.unit.connectors.written_values import KINDS, NESTED, text_of, values
+
+from millstream.connectors.formats.decode import BadMessage
+from millstream.model.schema import schema_of
+
+ORDERS = schema_of("id long not null, at timestamp, amount decimal(10,2), tags array<string>")
+
+
+def order(number, **more):
+    return json.dumps({"id": number, "at": 1714566600000, "amount": "1.50", "tags": ["a"], **more}).encode()
+
+
+def test_a_good_block_is_one_batch():
+    (part,) = opened("json", ORDERS).decode([order(n) for n in range(5000)])
+    assert part.taken == range(5000)
+    assert part.rows.schema == ORDERS.arrow
+    assert part.rows.column("id").to_pylist() == list(range(5000))
+
+
+def test_no_messages_give_nothing():
+    assert list(opened("json", ORDERS).decode([])) == []
+
+
+def test_bad_messages_are_named_in_their_places():
+    block = [order(n) for n in range(2000)]
+    block[0] = None
+    block[700] = b'{"id": 7'
+    block[701] = order(1, amount="much")
+    block[1999] = b'{"at": null}'
+    first, good, unfinished, much, more, unnamed = opened("json", ORDERS).decode(block)
+    assert (good.taken, more.taken) == (range(1, 700), range(702, 1999))
+    assert first == BadMessage(0, b"", first.error)
+    assert "null value" in first.error
+    assert unfinished == BadMessage(700, b'{"id": 7', unfinished.error)
+    assert "not json" in unfinished.error
+    assert "'amount'" in much.error
+    assert "'much'" in much.error
+    assert "'id' is null or missing" in unnamed.error
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"id": 1,\n "tags": [\n"x"\n]\r\n}\n',
+        b' \t{"id": 1, "tags": ["x"]} ',
+        b'{"id": 1, "tags": ["x"], "more": {"deep": [1, null]}}',
+    ],
+)
+def test_forms_of_one_object(message):
+    block = [order(0), message, order(2)]
+    (part,) = opened("json", ORDERS).decode(block)
+    assert part.rows.column("tags").to_pylist() == [["a"], ["x"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        [b'{"id": 1, "tags": ["x}', b'{y"]}'],
+        [b'{"id": 1, "more": ', b'{"a": 1}}'],
+        [b'{"id": 1, "more": [{}', b"{}]}"],
+        [b'{"id": 1, "more": "', b'"}'],
+        [b'{"id": 1', b', "tags": []}'],
+        [b"[", b"]"],
+        [b'{"id": 1, "more": {"a": "}', b'{", "b": {}}}'],
+    ],
+)
+@pytest.mark.parametrize("two", [b'{"id": 3}{"id": 4}', b'{"id": 3}\n{"id": 4}'])
+def test_messages_that_would_make_one_together_are_bad_each(pair, two):
+    """With two objects in another message there are as many objects as messages in all."""
+    found = check_neighbours(opened("json", ORDERS), [order(0), *pair, two, order(5)])
+    assert [index for index, what in found.items() if what != "bad"] == [0, 4]
+
+
+def test_fields_that_are_no_columns():
+    block = [order(0), order(1, more=1), order(2)]
+    assert len(list(opened("json", ORDERS).decode(block))) == 1
+    _, bad, _ = opened("json", ORDERS, ignore_extra=False).decode(block)
+    assert bad.index == 1
+    assert "more" in bad.error
+
+
+@pytest.mark.parametrize("nulls", [1, 99, 150])
+def test_times_in_milliseconds_may_be_missing_at_first(nulls):
+    block = [order(n, at=None) for n in range(nulls)] + [order(n, at=1714566600000) for n in range(nulls, 1000)]
+    rows = [part.rows.column("at").null_count for part in opened("json", ORDERS).decode(block)]
+    assert rows == [nulls]
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_message_means_the_same_next_to_any_other(data):
+    columns = data.draw(st.lists(st.sampled_from(KINDS + NESTED), min_size=1, max_size=3))
+    schema = schema_of({f"c{place}": kind for place, kind in enumerate(columns)})
+    names = [*schema.names, "more"]
+    texts = st.fixed_dictionaries({}, optional=dict.fromkeys(names, values)).map(text_of).map(str.encode)
+    pieces = st.sampled_from(
+        [b'{"c0":', b'{"c0":1}{"c0":2}', b"{}}", b"{", b"}", b'"', b"null", b"", b"\n", b"\xff", None]
+    )
+    block = data.draw(st.lists(texts | pieces, max_size=5))
+    check_neighbours(opened("json", schema, ignore_extra=data.draw(st.booleans())), block)
+
+
+@given(batches())
+@settings(max_examples=200, deadline=None)
+def test_what_is_written_is_read_back(made):
+    schema, batch = made
+    written = writing("json", schema)(batch)
+    found = list(opened("json", schema, ignore_extra=False).decode(written.to_pylist()))
+    assert len(found) == (batch.num_rows > 0)
+    for part in found:
+        assert repr(part.rows.to_pylist()) == repr(batch.to_pylist())
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_message_leaves_the_others_as_they_were(data):
+    schema, batch = data.draw(batches(min_rows=2))
+    block = writing("json", schema)(batch).to_pylist()
+    place = data.draw(st.integers(0, len(block) - 1))
+    damaged = bytearray(block[place])
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    messages = opened("json", schema)
+    before = outcomes(messages, block)
+    after = check_neighbours(messages, [*block[:place], bytes(damaged), *block[place + 1 :]])
+    assert {**after, place: None} == {**before, place: None}
