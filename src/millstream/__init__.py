@@ -34,6 +34,7 @@ from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
 from millstream.connectors.jdbc.spec import jdbc
+from millstream.connectors.kafka.spec import kafka
 from millstream.connectors.memory.spec import memory
 from millstream.connectors.nexmark.spec import nexmark
 from millstream.connectors.print.spec import print_rows as print
@@ -117,6 +118,7 @@ __all__ = [
     "first",
     "global_window",
     "jdbc",
+    "kafka",
     "last",
     "load_job",
     "max",

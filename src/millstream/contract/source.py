@@ -81,6 +81,14 @@ class BadRecord:
     """Where it stands outside, such as `orders/0@17`, so that a person finds it there."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LostRows:
+    """Rows that a plan names and that are gone outside, where the user accepts it. They are counted, by reason."""
+
+    rows: int
+    reason: str
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
     """What an enumerator may use: its step id, its schema and a folder of its own inside the checkpoint."""
@@ -146,7 +154,7 @@ class SelectiveEnumerator(SplitEnumerator, Protocol):
 class SplitReader(Protocol):
     """Reads splits in a worker. Opened as `reader(options, schema)`, once for all splits of a source in a task."""
 
-    def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
+    def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord | LostRows]:
         """The rows of a split body, in a fixed order, in batches with exactly the schema's columns."""
         ...
 

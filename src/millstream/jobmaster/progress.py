@@ -6,7 +6,14 @@ import time
 from collections.abc import Collection, Sequence
 
 from millstream.api.functions.user_metrics import gathered
-from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult, busy_seconds
+from millstream.api.running.result import (
+    EpochSummary,
+    Listener,
+    PartitionWatermark,
+    RunResult,
+    busy_seconds,
+    dropped_rows,
+)
 from millstream.api.running.run_log import RunLog
 from millstream.jobmaster.planner.planner import Planner
 from millstream.model.counts import Counts, StepCounts
@@ -64,7 +71,7 @@ class Progress:
             watermarks=held,
             lags=waiting.lags,
             blocked=waiting.blocked,
-            dropped=plan.dropped,
+            dropped=dropped_rows([plan.dropped, *(report.lost for report in reports)]),
             failures=self.result.failures,
             counts=counts,
             metrics=gathered(report.metrics for report in reports),

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from millstream.contract.pages import PageStore
-from millstream.contract.source import BadRecord
+from millstream.contract.source import BadRecord, LostRows
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.endpoints import Source
 from millstream.graph.step import LATE, MAIN
@@ -94,6 +94,10 @@ class LevelTask:
             if isinstance(item, BadRecord):
                 counts.rows_in += 1
                 bad.refuse(item.raw, item.error, origin=item.origin)
+                continue
+            if isinstance(item, LostRows):
+                lost = self._report.lost.setdefault(vertex.id, {})
+                lost[item.reason] = lost.get(item.reason, 0) + item.rows
                 continue
             for name in ("rows_in", "passed", "rows_out"):
                 setattr(counts, name, getattr(counts, name) + item.num_rows)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.unit.connectors.sources.source_contract import SourceContract, open_source  # noqa: F401
+from tests.unit.connectors.sources.source_contract import SourceContract
 from tests.unit.connectors.sources.source_under_test import SourceUnderTest
 
 import millstream as ms

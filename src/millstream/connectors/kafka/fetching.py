@@ -1,0 +1,175 @@
+"""Reads ranges of offsets, with consumers that stay open in a worker process between splits and epochs.
+
+A consumer that has read a partition up to somewhere has fetched beyond it. The next epoch most often goes on right there, so
+what it holds is kept, and it is taken again for that partition and offset before any other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from millstream.connectors.kafka.client_options import client_config
+from millstream.connectors.kafka.clients import PATIENCE, ClientErrors, failure, open_consumer
+from millstream.connectors.kafka.positions import KafkaPartition
+from millstream.errors import MillstreamError
+from millstream.model.connector import Options
+
+_PARKED = 8
+_MESSAGES = 20_000
+_POLL_SECONDS = 0.1
+_TUNING = {
+    "fetch.wait.max.ms": 50,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 32_768,
+    "max.partition.fetch.bytes": 8 << 20,
+    "enable.partition.eof": True,
+}
+
+
+class Gone(NamedTuple):
+    """Records that were deleted between the plan and the reading."""
+
+    first: int
+    end: int
+
+
+class PartitionReader:
+    """A consumer on one partition, with messages it has got beyond what was asked for."""
+
+    def __init__(self, options: Options, config: Mapping[str, Any], *, step: str) -> None:
+        self._errors = ClientErrors()
+        isolation = {"isolation.level": options["isolation"]}
+        self._consumer: Consumer = open_consumer({**_TUNING, **config, **isolation}, step=step, errors=self._errors)
+        self._step = step
+        self._held: list[Message] = []
+        self.place: KafkaPartition | None = None
+        self.next = -1
+        """The offset that it would read next."""
+
+    def seek(self, place: KafkaPartition, offset: int) -> None:
+        """Stand before an offset; what is held already is not fetched again."""
+        if (self.place, self.next) != (place, offset):
+            self._held, self.place, self.next = [], place, offset
+            self._consumer.assign([TopicPartition(place.topic, place.partition, offset)])
+
+    def messages(self, end: int) -> Iterator[list[Message] | Gone]:
+        """The messages before an offset, in order, in lists. Offsets without a message, such as ends of transactions, pass."""
+        heard = time.monotonic()
+        while self.next < end:
+            got = self._held or self._consumer.consume(_MESSAGES, timeout=_POLL_SECONDS)
+            self._held = []
+            if got:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > PATIENCE:
+                raise self._failure(KafkaError(KafkaError._TIMED_OUT, f"no answer for {PATIENCE:.0f} s"))
+            taken = self._taken(got, end)
+            if isinstance(taken, Gone) or taken:
+                yield taken
+
+    def _taken(self, got: list[Message], end: int) -> list[Message] | Gone:
+        """What belongs to the range. The rest is held; an end of the partition moves on over what holds no message."""
+        last = got[-1] if got else None
+        if last is not None and not _has_error(got) and _offset(last) < end:
+            self.next = _offset(last) + 1
+            return got
+        taken: list[Message] = []
+        for index, message in enumerate(got):
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self.next = max(self.next, _offset(message))
+            elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self._held = got[index + 1 :]
+                return self._gone(end)
+            elif error is not None:
+                raise self._failure(error)
+            elif _offset(message) >= end:
+                self._held, self.next = got[index:], end
+                break
+            else:
+                self.next = _offset(message) + 1
+                taken.append(message)
+        return taken
+
+    def _gone(self, end: int) -> Gone:
+        assert self.place is not None
+        partition = TopicPartition(self.place.topic, self.place.partition)
+        low, _ = self._consumer.get_watermark_offsets(partition, timeout=PATIENCE)
+        lost = Gone(self.next, min(low, end))
+        place, self.place = self.place, None
+        self.seek(place, max(low, self.next))
+        return lost
+
+    def _failure(self, error: KafkaError) -> MillstreamError:
+        self.next = -1
+        return failure(
+            f"records of {self.place.name if self.place else '?'} cannot be read", error, self._errors, step=self._step
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None, "what comes from a broker has an offset"
+    return offset
+
+
+def _has_error(messages: list[Message]) -> bool:
+    return any(message.error() is not None for message in messages)
+
+
+_parked: list[tuple[str, PartitionReader]] = []
+_lock = threading.Lock()
+
+
+def take(options: Options, place: KafkaPartition, offset: int, *, step: str) -> PartitionReader:
+    """A reader that stands before an offset: best the one that has just come there, else any of the same settings."""
+    config = client_config(options, step=step)
+    kind = _kind(options, config)
+    with _lock:
+        fitting = [entry for entry in _parked if entry[0] == kind]
+        there = [entry for entry in fitting if (entry[1].place, entry[1].next) == (place, offset)]
+        entry = next(iter(there or _of_others(fitting, place)), None)
+        if entry is not None:
+            _parked.remove(entry)
+    reader = entry[1] if entry is not None else PartitionReader(options, config, step=step)
+    reader.seek(place, offset)
+    return reader
+
+
+def _of_others(fitting: list[tuple[str, PartitionReader]], place: KafkaPartition) -> list[tuple[str, PartitionReader]]:
+    # One that stands elsewhere in this partition is of no more use; one of another partition may be wanted there soon.
+    mine = [entry for entry in fitting if entry[1].place == place]
+    return mine or (fitting if len(fitting) >= _PARKED else [])
+
+
+def park(options: Options, reader: PartitionReader, *, step: str) -> None:
+    """Keep a reader for the next split; the one that was unused longest is closed when there are many."""
+    with _lock:
+        _parked.append((_kind(options, client_config(options, step=step)), reader))
+        surplus = [_parked.pop(0) for _ in range(len(_parked) - _PARKED)]
+    for _, unused in surplus:
+        unused.close()
+
+
+def _kind(options: Options, config: Mapping[str, Any]) -> str:
+    return json.dumps([options["isolation"], config], sort_keys=True, default=str)
+
+
+@atexit.register
+def close_parked() -> None:
+    """Close all readers that wait in this process; a consumer that is not closed complains at the very end."""
+    with _lock:
+        waiting = _parked[:]
+        _parked.clear()
+    for _, reader in waiting:
+        reader.close()
