@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from millstream.connectors.kafka.broker import Topic
-from millstream.connectors.kafka.positions import KafkaPosition, Offsets, KafkaPartition, losses
+from millstream.connectors.kafka.positions import KafkaPartition, KafkaPosition, Offsets, losses
 from millstream.errors import StepFailed
 
 DATA_LOSS = "data_loss"

@@ -14,9 +14,9 @@ from millstream.connectors.kafka.discovery import TopicDiscovery
 from millstream.connectors.kafka.group_offsets import GroupOffsets
 from millstream.connectors.kafka.losses import Losses
 from millstream.connectors.kafka.positions import (
+    KafkaPartition,
     KafkaPosition,
     Offsets,
-    KafkaPartition,
     advanced,
     is_complete,
     is_continued,
