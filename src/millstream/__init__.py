@@ -40,6 +40,7 @@ from millstream.connectors.nexmark.spec import nexmark
 from millstream.connectors.print.spec import print_rows as print
 from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
+from millstream.model.flow import FlowControl
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
 from millstream.registry import load
 from millstream.tracebacks import publish
@@ -77,6 +78,7 @@ __all__ = [
     "DataStream",
     "EpochPolicy",
     "EpochSummary",
+    "FlowControl",
     "FunctionContext",
     "Gauge",
     "GlobalWindow",

@@ -16,6 +16,7 @@ from millstream.graph.model import OnStop, Requirements, StreamModel
 from millstream.graph.operations.aggregate import Emit
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.model.connector import ConnectorSpec, NewerOutput
+from millstream.model.flow import FlowControl
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name
 from millstream.model.schema import SchemaLike
@@ -75,6 +76,7 @@ class Job:
         schema: SchemaLike | None = None,
         on_error: OnErrorLike = "fail",
         credit: int | None = None,
+        flow: FlowControl | None = None,
         uid: str | None = None,
     ) -> DataStream:
         """Read rows through a connector.
@@ -85,9 +87,10 @@ class Job:
             schema: the columns; sources that know theirs need none.
             on_error: what happens to records that cannot be decoded.
             credit: at most about that many rows of this source per epoch; otherwise sources share `rows_per_epoch`.
+            flow: how long epochs may take, and what becomes of rows that come faster than the job works.
             uid: names its position in checkpoints, if the source was called otherwise when they were written.
         """
-        operation = source_operation(name, connector, schema=schema, on_error=on_error, credit=credit)
+        operation = source_operation(name, connector, schema=schema, on_error=on_error, credit=credit, flow=flow)
         node = self._steps.add(operation, (), given_id=name, uid=uid)
         self._steps.add_dead_letter(node, on_error)
         return DataStream(self, node)

@@ -67,7 +67,14 @@ def _decoder(hint: Any) -> Decoder:
         return _as_is
     if hint in _DECODERS:
         return _DECODERS[hint]
-    return (lambda value, step: built(hint, value, step=step)) if dataclasses.is_dataclass(hint) else _as_is
+    return _value_decoder(hint) if dataclasses.is_dataclass(hint) else _as_is
+
+
+def _value_decoder(kind: Any) -> Decoder:
+    def decoded_value(value: Any, step: str) -> Any:
+        return built(kind, decoded(kind, value, step=step) if isinstance(value, Mapping) else value, step=step)
+
+    return decoded_value
 
 
 def _tuple_decoder(item: Any, *rest: Any) -> Decoder:

@@ -57,7 +57,7 @@ def staged_epoch(
 ) -> StagedEpoch:
     """Everything the coordinator needs to decide the epoch that follows `last`."""
     uids = uids_of(deployment)
-    messages: dict[str, list[Any]] = {uids[name]: [position] for name, position in plan.sources.items()}
+    messages: dict[str, list[Any]] = {uids[name]: [position] for name, position in plan.reached.items()}
     for report in reports:
         for sink, message in report.sinks.items():
             messages.setdefault(uids[sink], []).append(message)
@@ -72,7 +72,7 @@ def staged_epoch(
         planner=msgspec.to_builtins(learned),
         messages=messages,
         counts=msgspec.to_builtins(counts),
-        sources={uids[name]: _range(last.sources.get(name), end) for name, end in plan.sources.items()},
+        sources={uids[name]: _range(last.reached.get(name), end) for name, end in plan.sources.items()},
         watermarks={**plan.watermarks, LOWEST_WATERMARK: min(plan.watermarks.values(), default=MIN_TIME)},
         sinks=_sinks(deployment, counts),
         segments=list(segments),

@@ -21,12 +21,28 @@ STATE_BACKENDS = ("rocksdb", "memory")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FlowControl:
-    """How much of one source an epoch may admit. Strategy `buffer` leaves the rest at the source."""
+class SourceFlow:
+    """How much of one source an epoch may admit, and what becomes of the rest."""
 
     source: StepId
-    strategy: Literal["buffer"] = "buffer"
+    strategy: str = "buffer"
     credit: int
+    """Rows of an epoch, at most."""
+    capacity_rows: int | None = None
+    capacity_bytes: int | None = None
+    target: int | None = None
+    """Milliseconds that an epoch may take."""
+    key: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeConfig:
+    """What the sender of an exchange holds before it packs rows."""
+
+    port: int
+    payload_bytes: int
+    memory_share: float
+    """Of what a task holds for all exchanges that leave its level."""
 
 
 @public
@@ -35,6 +51,10 @@ class MemoryBudget:
     """Sizes that bound what a task holds at once."""
 
     payload_bytes: int = 16 << 20
+    exchange_bytes: int = 256 << 20
+    """Rows that all senders of a task hold at once; where it is less than a payload for each, payloads are smaller."""
+    epoch_bytes: int = 1 << 30
+    """What one epoch admits of all sources together, by the size that rows turned out to have."""
     page_bytes: int = 128 << 10
     state_bytes: int = 64 << 20
     """Decoded state that a keyed step holds at once; what an epoch touches beyond that is written and let go on the way."""
@@ -179,7 +199,8 @@ class DeploymentPlan:
     checkpoint: str | None
     manifests: str | None
     state_backend: StateBackend
-    flow: tuple[FlowControl, ...]
+    flow: tuple[SourceFlow, ...]
+    edges: tuple[EdgeConfig, ...]
     memory: MemoryBudget
     epochs: EpochPolicy
     confs: tuple[tuple[str, str], ...]

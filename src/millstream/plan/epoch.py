@@ -10,7 +10,7 @@ import msgspec
 
 from millstream.model.time import MAX_TIME, MIN_TIME
 
-_LATER_FIELDS = {"combined", "previous_combined", "paused", "dropped"}
+_LATER_FIELDS = {"combined", "previous_combined", "paused", "dropped", "jumps", "conflated"}
 """Fields that plans of earlier versions do not have: empty, they do not count, so that such a plan keeps its digest."""
 
 
@@ -48,6 +48,10 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Sources, and partitions as `source/partition`, that are not read because they are ahead of their alignment group."""
     dropped: dict[str, dict[str, int]] = {}
     """Per source and reason: rows that its position jumps over in this epoch. They are never read."""
+    jumps: dict[str, Any] = {}
+    """Per source that drops what waits: where it goes on behind this epoch, instead of where the epoch ends."""
+    conflated: list[str] = []
+    """Sources of which this epoch keeps the newest row per key of each split."""
     terminal: bool = False
     """The last epoch: no rows, watermarks at the end of time."""
     follows: str = ""
@@ -58,6 +62,11 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan as the JSON value Spark logs."""
         value: dict[str, Any] = msgspec.to_builtins(self)
         return value
+
+    @property
+    def reached(self) -> dict[str, Any]:
+        """Where each source goes on behind this epoch."""
+        return {**self.sources, **self.jumps}
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,7 @@ from millstream.graph.render import job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import duration_text
 from millstream.plan.compile import Layers
-from millstream.plan.deployment import DeploymentPlan
+from millstream.plan.deployment import DeploymentPlan, SourceFlow
 from millstream.plan.partitioned import PartitionedPlan, PlannedEdge
 from millstream.redaction import shown_setting
 
@@ -67,6 +67,18 @@ def partitioned_text(plan: PartitionedPlan) -> str:
     return "\n".join(lines)
 
 
+def _flow(flow: SourceFlow) -> str:
+    """A source's credit, and what becomes of rows beyond its capacity."""
+    limits = [
+        f"{flow.capacity_rows} rows" if flow.capacity_rows is not None else "",
+        _size(flow.capacity_bytes) if flow.capacity_bytes is not None else "",
+    ]
+    capacity = " and ".join(limit for limit in limits if limit)
+    target = f", epochs of {duration_text(flow.target)}" if flow.target is not None else ""
+    behind = f" behind {capacity}" if capacity else ""
+    return f"{flow.source}: {flow.credit} rows per epoch{target}, {flow.strategy}{behind}"
+
+
 def _held(plan: DeploymentPlan) -> str:
     """What a worker holds of them: while an epoch runs, and between epochs."""
     held = f"{_size(plan.memory.state_bytes)} of them held at once"
@@ -83,8 +95,12 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
         ("on stop", plan.on_stop),
-        *(("credit", f"{flow.source}: {flow.credit} rows per epoch, {flow.strategy}") for flow in plan.flow),
-        ("memory", f"payloads of {_size(memory.payload_bytes)}"),
+        *(("credit", _flow(flow)) for flow in plan.flow),
+        *(
+            ("exchange", f"port {e.port}: payloads of {_size(e.payload_bytes)}, {e.memory_share:.0%}")
+            for e in plan.edges
+        ),
+        ("memory", f"{_size(memory.epoch_bytes)} of an epoch, {_size(memory.exchange_bytes)} in exchanges"),
         ("", f"state pages of {_size(memory.page_bytes)}, {_held(plan)}"),
         ("", f"driver {memory.driver_mb} MiB"),
         *(("conf", f"{key}={shown_setting(key, value)}") for key, value in plan.confs),

@@ -157,7 +157,8 @@ def _partitioned(plan: PartitionedPlan) -> dict[str, Any]:
 
 def _deployed(plan: DeploymentPlan) -> dict[str, Any]:
     return {
-        "flow": [dataclasses.asdict(flow) for flow in plan.flow],
+        "flow": [{**dataclasses.asdict(flow), "key": list(flow.key)} for flow in plan.flow],
+        "edges": [dataclasses.asdict(edge) for edge in plan.edges],
         "is_bounded": plan.is_bounded,
         "epoch_interval": plan.epoch_interval,
     }

@@ -36,6 +36,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Per keyed step, by uid: the file its state was exported to."""
     metrics: UserMetrics = {}
     """Per step: what functions of the user counted."""
+    read_bytes: dict[str, int] = {}
+    """Per source: the size of what was read."""
     lost: dict[str, dict[str, int]] = {}
     """Per source and reason: rows that the plan names and that are gone outside."""
     busy: dict[str, float] = {}

@@ -21,6 +21,7 @@ from millstream.model.counts import StepCounts
 from millstream.plan.epoch import EpochPlan, times_for
 from millstream.records.batch import Batch
 from millstream.runtime.chain.ledger import Ledger
+from millstream.runtime.conflation import Part, newest_rows
 from millstream.runtime.exchange.cells import AFTER, BEFORE, DRIVER, PLAN_PORT, Cell, Outbox
 from millstream.runtime.exchange.gate import InputGate
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
@@ -90,14 +91,13 @@ class LevelTask:
         counts = self._ledger.count(vertex.id)
         bad = self._ledger.bad_records(vertex.id, operation.on_error)
         self._clock.enter(vertex.id)
-        for item in readers.of(vertex.id, operation).read(body):
+        for item in self._parts(vertex, operation, readers, body):
             if isinstance(item, BadRecord):
                 counts.rows_in += 1
                 bad.refuse(item.raw, item.error, origin=item.origin)
                 continue
             if isinstance(item, LostRows):
-                lost = self._report.lost.setdefault(vertex.id, {})
-                lost[item.reason] = lost.get(item.reason, 0) + item.rows
+                self._lose(vertex.id, item.reason, item.rows)
                 continue
             for name in ("rows_in", "passed", "rows_out"):
                 setattr(counts, name, getattr(counts, name) + item.num_rows)
@@ -106,6 +106,24 @@ class LevelTask:
             yield from self._outbox.drain()
             self._clock.enter(vertex.id)
         self._clock.leave()
+
+    def _parts(self, vertex: Vertex, source: Source, readers: SourceReaders, body: Any) -> Iterator[Part]:
+        """What a reader gives of a split; where the plan says so, the newest row of each key."""
+        parts = self._weighed(vertex.id, readers.of(vertex.id, source).read(body))
+        if vertex.id not in self._plan.conflated or source.flow is None:
+            return parts
+        return newest_rows(parts, source.flow.key, lambda rows: self._lose(vertex.id, "latest", rows))
+
+    def _weighed(self, source: str, parts: Iterator[Part]) -> Iterator[Part]:
+        for part in parts:
+            if isinstance(part, pa.RecordBatch):
+                self._report.read_bytes[source] = self._report.read_bytes.get(source, 0) + part.nbytes
+            yield part
+
+    def _lose(self, source: str, reason: str, rows: int) -> None:
+        if rows:
+            lost = self._report.lost.setdefault(source, {})
+            lost[reason] = lost.get(reason, 0) + rows
 
     def run(self, cells: Iterable[Cell], store: PageStore) -> Iterator[Cell]:
         """Levels above 0: run keyed operators and chains over the cells of one subtask."""

@@ -32,7 +32,7 @@ class TaskSenders:
 
     def __init__(self, program: LevelProgram, plan: EpochPlan, ledger: Ledger, outbox: Outbox) -> None:
         self._program, self._plan, self._ledger, self._outbox = program, plan, ledger, outbox
-        self._payload_bytes = program.deployment.memory.payload_bytes
+        self._payload_bytes = {edge.port: edge.payload_bytes for edge in program.deployment.edges}
         self._by_port: dict[int, Sender] = {}
 
     def open(self, planned: PlannedEdge) -> Sender:
@@ -52,14 +52,14 @@ class TaskSenders:
         plan = self._program.deployment.plan
         target = Target(planned.port, planned.to_level, plan.parallelism, plan.key_groups)
         if planned.edge.partition == "broadcast":
-            return BroadcastSender(target, self._outbox, self._payload_bytes)
+            return BroadcastSender(target, self._outbox, self._payload_bytes[target.port])
         choosers = {
             "hash": lambda: by_key(planned.edge.keys, target),
             "single": lambda: by_key((), target),
             "rebalance": lambda: round_robin(target, self._outbox.task),
             "forward": lambda: same_subtask(target, self._outbox.task),
         }
-        rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), self._payload_bytes)
+        rows = RowSender(target, self._outbox, choosers[planned.edge.partition](), self._payload_bytes[target.port])
         return self._keyed_sender(planned, target, rows) if planned.edge.partition == "hash" else rows
 
     def _keyed_sender(self, planned: PlannedEdge, target: Target, rows: RowSender) -> Sender:
@@ -76,7 +76,7 @@ class TaskSenders:
                 rows=rows,
                 counts=self._ledger.count(node.id),
                 times=times_for(self._plan, node.event_time),
-                payload_bytes=self._payload_bytes,
+                payload_bytes=self._payload_bytes[target.port],
                 open_late=lambda: self._late_sender(node, target),
             )
         )
@@ -85,6 +85,6 @@ class TaskSenders:
         if not any(e.edge.source_step == node.id and e.edge.output == LATE for e in self._program.edges):
             return None
         late_target = target._replace(port=late_port(target.port))
-        late = RowSender(late_target, self._outbox, by_key(node.keys, target), self._payload_bytes)
+        late = RowSender(late_target, self._outbox, by_key(node.keys, target), self._payload_bytes[target.port])
         self._by_port[late_target.port] = late
         return late

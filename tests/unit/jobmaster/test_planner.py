@@ -8,7 +8,8 @@ import pytest
 
 import millstream as ms
 from millstream.contract.source import Advance, Split
-from millstream.jobmaster.planner.planner import Planner, PlannerState, spread
+from millstream.jobmaster.planner.planner import Planner, PlannerState
+from millstream.jobmaster.planner.shares import spread
 from millstream.model.time import MAX_TIME, MIN_TIME
 from millstream.plan.deployment import Deployment
 from millstream.plan.epoch import SavepointRequest, plan_from_json, times_for

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorSpec
+from millstream.model.flow import FlowControl
 
 
 def connector(value: Any) -> ConnectorSpec:
@@ -17,6 +19,13 @@ def connector(value: Any) -> ConnectorSpec:
         raise wrong_form(value, "a connector", "{name: {option: value}}")
     name, options = next(iter(value.items()))
     return ConnectorSpec(name, {} if options is None else mapping(options, f"connector {name!r}", "{option: value}"))
+
+
+def flow_control(value: Any) -> FlowControl:
+    """`{strategy: drop, capacity_rows: 1000, target: 1s}`."""
+    options = mapping(value, "flow:", "{strategy: drop, capacity_rows: 1000}")
+    refuse_unknown(options, tuple(field.name for field in dataclasses.fields(FlowControl)), "flow:")
+    return FlowControl(**options)
 
 
 def column_names(written: Any, what: str) -> list[str]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from millstream.api.jobfile import keyed_steps, paired_steps, patterns, row_steps, watermarks, windows
-from millstream.api.jobfile.forms import connector, mapping, without, wrong_form
+from millstream.api.jobfile.forms import connector, flow_control, mapping, without, wrong_form
 from millstream.api.jobfile.loaded_steps import LoadedSteps
 from millstream.api.jobfile.written_step import WrittenStep, refuse_together
 from millstream.api.streams.stream import DataStream
@@ -24,7 +24,10 @@ class StepKind:
 
 def _source(loaded: LoadedSteps, step: WrittenStep) -> DataStream:
     origin = connector(step.needed("from"))
-    return loaded.job.source(step.value, origin, **step.given("schema", "credit", "uid"), **step.on_error())
+    given = step.given("schema", "credit", "uid")
+    if "flow" in step.options:
+        given["flow"] = flow_control(step.options["flow"])
+    return loaded.job.source(step.value, origin, **given, **step.on_error())
 
 
 def _sink(loaded: LoadedSteps, step: WrittenStep) -> None:
@@ -71,7 +74,7 @@ _SQL = ("id", "uid", "emit", "allowed_lateness")
 _CONNECTED = (*_ANY, "uid", "with", "broadcast", "key_by", "right_key_by", "schema", "outputs", "on_error")
 _AWAITED = ("schema", "concurrency", "timeout", "retries", "backoff", "ordered", "on_error")
 KINDS: dict[str, StepKind] = {
-    "source": StepKind(_source, ("from", "schema", "on_error", "credit", "uid")),
+    "source": StepKind(_source, ("from", "schema", "on_error", "credit", "flow", "uid")),
     "event_time": StepKind(_single(row_steps.event_time), (*_ANY, "uid", "on_error", *watermarks.OPTIONS)),
     "filter": StepKind(_single(row_steps.filter), (*_ANY, "on_error")),
     "select": StepKind(_single(row_steps.select), _ANY),

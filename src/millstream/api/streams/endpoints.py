@@ -6,12 +6,19 @@ from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
+from millstream.model.flow import FlowControl
 from millstream.model.ids import step_id
 from millstream.model.schema import Schema, SchemaLike, schema_of
 
 
 def source_operation(
-    name: str, connector: ConnectorSpec, *, schema: SchemaLike | None, on_error: OnErrorLike, credit: int | None
+    name: str,
+    connector: ConnectorSpec,
+    *,
+    schema: SchemaLike | None,
+    on_error: OnErrorLike,
+    credit: int | None,
+    flow: FlowControl | None,
 ) -> Source:
     """A source as it stands in the plan; one that knows its schema needs none."""
     checked_id = step_id(name)
@@ -31,7 +38,16 @@ def source_operation(
         schema=columns,
         on_error=policy(on_error, name),
         credit=credit,
+        flow=_flow(flow, checked_id),
     )
+
+
+def _flow(value: object, step: str) -> FlowControl | None:
+    if value is None or isinstance(value, FlowControl):
+        return value
+    msg = "flow= takes flow control"
+    hint = "pass for example ms.FlowControl(target='1s')"
+    raise InvalidStep(msg, code="FLOW-001", step=step, found=repr(value), hint=hint)
 
 
 def sink_operation(name: str, connector: ConnectorSpec, rows: Schema) -> Sink:

@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.graph.operation import Operation, Outputs, PlacedStep, ResolvedStep
-from millstream.graph.outputs import OnError, with_dead
+from millstream.graph.outputs import OnError, column_of, with_dead
 from millstream.graph.step import MAIN
 from millstream.model.connector import (
     ConnectorSpec,
@@ -17,6 +17,7 @@ from millstream.model.connector import (
     sink_declaration,
     source_declaration,
 )
+from millstream.model.flow import FlowControl
 from millstream.model.schema import Schema
 
 _LONGEST = 60
@@ -34,8 +35,12 @@ class Source(Operation):
     on_error: OnError = "fail"
     credit: int | None = None
     """At most about that many rows per epoch; `None` shares the job's rows among its sources."""
+    flow: FlowControl | None = None
 
     def __post_init__(self) -> None:
+        if self.flow is not None:
+            for name in self.flow.key:
+                column_of(name, self.schema, "flow")
         if self.credit is not None and (type(self.credit) is not int or self.credit < 1):
             msg = "credit is not a whole number above zero"
             raise InvalidStep(msg, code="STEP-024", found=repr(self.credit), hint="correct credit=")

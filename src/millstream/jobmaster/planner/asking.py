@@ -1,4 +1,4 @@
-"""Asks sources how far an epoch may read them, and keeps what they said of what waits there."""
+"""Asks sources how far an epoch reads them, under their credit and flow control, and keeps what they said of what waits there."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from millstream.contract.source import Advance, Credit, SelectiveEnumerator, SplitEnumerator
+from millstream.contract.source import Advance, Credit, Position, SelectiveEnumerator, SplitEnumerator
+from millstream.errors import StepFailed
+from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import source_of
 from millstream.model.time import LAST_EVENT
-from millstream.plan.deployment import DeploymentPlan
+
+
+class Reading(NamedTuple):
+    """What an epoch does with a source."""
+
+    advance: Advance
+    jump: Position | None = None
+    """Where it goes on behind the epoch, if that is not where the epoch ends."""
+    is_conflated: bool = False
+    """Whether only the newest row of each key is kept."""
 
 
 class Waiting(NamedTuple):
@@ -23,12 +34,13 @@ class Waiting(NamedTuple):
     """Per partition that stands still: why."""
 
 
-def waiting_of(advances: Mapping[str, Advance]) -> Waiting:
+def waiting_of(readings: Mapping[str, Reading]) -> Waiting:
     """What sources say of what waits there."""
+    told = {name: reading.advance for name, reading in readings.items()}
     return Waiting(
-        {name: advance.lag for name, advance in advances.items() if advance.lag is not None},
-        {f"{name}/{part}": rows for name, advance in advances.items() for part, rows in advance.lags.items()},
-        {f"{name}/{part}": why for name, advance in advances.items() for part, why in advance.blocked.items()},
+        {name: advance.lag for name, advance in told.items() if advance.lag is not None},
+        {f"{name}/{part}": rows for name, advance in told.items() for part, rows in advance.lags.items()},
+        {f"{name}/{part}": why for name, advance in told.items() for part, why in advance.blocked.items()},
     )
 
 
@@ -53,32 +65,66 @@ def drained_by(advances: Mapping[str, Advance]) -> dict[str, frozenset[str]]:
 class SourceQueries:
     """Asks the sources of a run. One that said it is no use asking again yet is left alone until then."""
 
-    def __init__(
-        self, deployment: DeploymentPlan, sources: Mapping[str, SplitEnumerator], clock: Callable[[], int]
-    ) -> None:
-        self._sources, self._clock = sources, clock
-        self._credit: dict[str, Credit] = {flow.source: Credit(flow.credit) for flow in deployment.flow}
+    def __init__(self, sources: Mapping[str, SplitEnumerator], credits: Credits, clock: Callable[[], int]) -> None:
+        self._sources, self._credits, self._clock = sources, credits, clock
         self._resting: dict[str, Advance] = {}
         self.selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
         """Sources that can leave single partitions out."""
 
-    def ask(self, name: str, position: Any, paused: Collection[str]) -> Advance:
-        """How far an epoch reads a source from `position`, when these sources and partitions wait for others."""
+    def ask(self, name: str, position: Any, paused: Collection[str]) -> Reading:
+        """What an epoch does with a source from `position` on, when these sources and partitions wait for others."""
         resting = self._resting.get(name)
         if resting is not None and resting.position == position and self._clock() < resting.not_before:
-            return resting
-        advance = self._asked(name, position, paused)
+            return Reading(resting)
+        reading = self._asked(name, position, paused)
         # Read up to there, it has nothing to say until then.
-        self._resting[name] = dataclasses.replace(advance, dropped={})
-        return advance
+        reached = reading.advance.position if reading.jump is None else reading.jump
+        self._resting[name] = dataclasses.replace(reading.advance, position=reached, dropped={})
+        return reading
 
-    def _asked(self, name: str, position: Any, paused: Collection[str]) -> Advance:
+    def _asked(self, name: str, position: Any, paused: Collection[str]) -> Reading:
         source = self._sources[name]
         if name in paused:
             asked = source.advance(position, Credit(0))
             is_finished = asked.finished and asked.position == position
-            return dataclasses.replace(asked, position=position, finished=is_finished, dropped={})
+            return Reading(dataclasses.replace(asked, position=position, finished=is_finished, dropped={}))
         left_out = [each.removeprefix(f"{name}/") for each in paused if source_of(each) == name]
+        credit = self._credits.credit(name)
         if left_out and isinstance(source, SelectiveEnumerator):
-            return source.advance_without(position, self._credit[name], left_out)
-        return source.advance(position, self._credit[name])
+            return Reading(source.advance_without(position, credit, left_out))
+        return self._controlled(name, position, source.advance(position, credit), credit)
+
+    def _controlled(self, name: str, position: Any, advance: Advance, credit: Credit) -> Reading:
+        """The strategy of a source acts when more waits behind the epoch than may."""
+        allowed, strategy = self._credits.allowed(name), self._credits.flow(name).strategy
+        if allowed is None:
+            return Reading(advance)
+        if advance.lag is None:
+            msg = f"strategy {strategy!r} needs a source that can tell how many rows wait"
+            raise StepFailed(msg, code="FLOW-003", step=name, hint="use strategy='buffer', or another source")
+        if advance.lag <= allowed:
+            return Reading(advance)
+        match strategy:
+            case "drop":
+                return _jumped(advance, self._sources[name].advance(advance.position, Credit(advance.lag)))
+            case "latest":
+                whole = self._sources[name].advance(position, Credit(credit + advance.lag))
+                return Reading(whole, is_conflated=True)
+            case _:
+                msg = "more rows wait at the source than its flow control allows"
+                hint = "give the job more to work with, raise the capacity, or choose strategy='buffer'"
+                raise StepFailed(msg, code="FLOW-004", step=name, found=advance.lag, known=allowed, hint=hint)
+
+
+def _jumped(advance: Advance, over: Advance) -> Reading:
+    """Read up to the first, go on behind the second; what lies between is dropped."""
+    assert advance.lag is not None
+    dropped = advance.lag - (over.lag or 0)
+    told = dataclasses.replace(
+        advance,
+        finished=over.finished,
+        lag=over.lag,
+        lags=over.lags,
+        dropped={**advance.dropped, **over.dropped, "drop": dropped},
+    )
+    return Reading(told, jump=over.position)

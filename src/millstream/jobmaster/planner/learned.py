@@ -27,6 +27,17 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     """What a generator keeps for it."""
 
 
+class Pace(msgspec.Struct, kw_only=True):
+    """What is known of how a source is worked off, so that a run which starts again need not learn it anew."""
+
+    credit: int = 0
+    """Rows for the next epoch by the target; 0 before the first."""
+    rate: float = 0.0
+    """Rows per second, smoothed over epochs that used their credit up or took too long."""
+    row_bytes: float = 0.0
+    """Bytes of a row as it was read, smoothed."""
+
+
 class PlannerState(msgspec.Struct, kw_only=True):
     """What the planner learned from the tasks; stands in every manifest."""
 
@@ -47,6 +58,8 @@ class PlannerState(msgspec.Struct, kw_only=True):
     """Per keyed step and task: when it next has something to do."""
     processing_due: dict[str, int] = {}
     """Per task: when its next processing-time timer is due."""
+    paces: dict[str, Pace] = {}
+    """Per source: how it is worked off."""
 
 
 def learn(

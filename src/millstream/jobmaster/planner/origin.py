@@ -89,7 +89,10 @@ def restored_plan(savepoint: Savepoint, uids: dict[str, str]) -> EpochPlan:
     combined = plan.previous_combined if plan.terminal else plan.combined
     return msgspec.structs.replace(
         plan,
-        sources={names[step]: position for step, position in plan.sources.items() if step in names},
+        sources={names[step]: position for step, position in plan.reached.items() if step in names},
+        jumps={},
+        conflated=[],
+        dropped={},
         watermarks={names[step]: mark for step, mark in watermarks.items() if step in names and mark > MIN_TIME},
         combined={name: mark for steps, mark in combined.items() if (name := _all_renamed(steps, names))},
         paused=[],
@@ -119,6 +122,7 @@ def restored_state(savepoint: Savepoint, uids: dict[str, str], at_source: set[st
         strategies={names[step]: strategy for step, strategy in state.strategies.items() if step in names},
         moved={names[step]: at for step, at in state.moved.items() if step in names},
         since={names[source]: at for source, at in state.since.items() if source in names},
+        paces={names[source]: pace for source, pace in state.paces.items() if source in names},
     )
 
 

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 from millstream.api.running.result import PartitionWatermark
-from millstream.contract.source import Advance, Split, SplitEnumerator
+from millstream.contract.source import Advance, SplitEnumerator
 from millstream.jobmaster.planner.alignment import paused
-from millstream.jobmaster.planner.asking import SourceQueries, Waiting, drained_by, stated_by, waiting_of
+from millstream.jobmaster.planner.asking import Reading, SourceQueries, Waiting, drained_by, stated_by, waiting_of
+from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import PlannerState, learn
+from millstream.jobmaster.planner.shares import spread
 from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps
 from millstream.jobmaster.planner.watermarks import (
     PlanningFacts,
@@ -55,11 +57,14 @@ class Planner:
         state: PlannerState | None,
     ) -> None:
         self._deployment, self._sources, self._clock = deployment, sources, clock
-        self._queries = SourceQueries(deployment, sources, clock)
         self._time_steps = time_steps(deployment)
         self._event_time_of = event_time_of(deployment)
         self._combinations = combinations(deployment)
         self.state = state or PlannerState(started=clock())
+        self._credits = Credits(deployment, self.state)
+        self._queries = SourceQueries(sources, self._credits, clock)
+        self._decided = time.monotonic()
+        self._reports: list[TaskReport] = []
         self._resumed = MIN_TIME if state is None else clock()
         self._stated: dict[str, int] = {}
         self._known: dict[str, Collection[str]] = {}
@@ -110,23 +115,31 @@ class Planner:
 
     def pause(self, seconds: float) -> None:
         """An epoch is finished: plan the next one no sooner than that, unless someone waits for it."""
-        self._pause = Pause(seconds)
+        self._credits.learn(self._reports, time.monotonic() - self._decided)
+        self._pause, self._reports = Pause(seconds), []
 
     def next(self, last: EpochPlan) -> EpochPlan:
         """The next epoch, or `last` itself when nothing is due."""
+        began = time.monotonic()
+        plan = self._next(last)
+        if plan is not last:
+            self._decided = began
+        return plan
+
+    def _next(self, last: EpochPlan) -> EpochPlan:
         if last.terminal or self._is_held:
             return last
         if self._wanted is not None:
             return self._exporting(last, self._wanted)
         if not self._is_draining and not self._pause.is_over:
             return last
-        left_out, advances = self._advances(last)
-        self.waiting = waiting_of(advances)
-        plan = self._plan(last, advances, left_out)
+        left_out, readings = self._readings(last)
+        self.waiting = waiting_of(readings)
+        plan = self._plan(last, readings, left_out)
         if self._is_draining:
             return self._terminal(last, plan.now)
         is_restored = last.epoch == -1 and self._origin is not None
-        if plan.sources != last.sources or self._is_due(plan) or is_restored:
+        if plan.reached != last.reached or self._is_due(plan) or is_restored:
             return plan
         if len(plan.finished) == len(self._sources):
             return self._terminal(last, plan.now)
@@ -145,8 +158,8 @@ class Planner:
         self._wanted, self._is_held = None, savepoint.ends
         if savepoint.ends:
             return self._without_rows(last, savepoint)
-        left_out, advances = self._advances(last)
-        return msgspec.structs.replace(self._plan(last, advances, left_out), savepoint=savepoint)
+        left_out, readings = self._readings(last)
+        return msgspec.structs.replace(self._plan(last, readings, left_out), savepoint=savepoint)
 
     def _without_rows(self, last: EpochPlan, savepoint: SavepointRequest | None = None) -> EpochPlan:
         """An epoch that reads nothing and moves no watermark."""
@@ -156,12 +169,15 @@ class Planner:
             now=max(self._clock(), last.now),
             previous=last.watermarks,
             previous_combined=last.combined,
+            sources=last.reached,
+            jumps={},
+            conflated=[],
             dropped={},
             follows=last.digest,
             savepoint=savepoint,
         )
 
-    def _advances(self, last: EpochPlan) -> tuple[list[str], dict[str, Advance]]:
+    def _readings(self, last: EpochPlan) -> tuple[list[str], dict[str, Reading]]:
         """Which sources wait for others, and how far each is read."""
         facts = self._facts(last, self._now(last, {}))
         left_out = paused(self._time_steps.values(), self.state, facts, self._queries.selective)
@@ -178,10 +194,11 @@ class Planner:
 
     def _position(self, plan: EpochPlan, source: str) -> Any:
         """Where a plan leaves a source; one the job did not have then stands at its beginning."""
-        position = plan.sources.get(source)
+        position = plan.reached.get(source)
         return self._sources[source].initial() if position is None else position
 
-    def _plan(self, last: EpochPlan, advances: Mapping[str, Advance], left_out: list[str]) -> EpochPlan:
+    def _plan(self, last: EpochPlan, readings: Mapping[str, Reading], left_out: list[str]) -> EpochPlan:
+        advances = {name: reading.advance for name, reading in readings.items()}
         now = self._now(last, advances)
         self._stated, self._drained = stated_by(advances), drained_by(advances)
         self._known = {name: advance.partitions for name, advance in advances.items()}
@@ -202,6 +219,8 @@ class Planner:
             finished=finished,
             paused=left_out,
             dropped={name: dict(advance.dropped) for name, advance in advances.items() if advance.dropped},
+            jumps={name: reading.jump for name, reading in readings.items() if reading.jump is not None},
+            conflated=sorted(name for name, reading in readings.items() if reading.is_conflated),
             follows=last.digest,
         )
 
@@ -209,7 +228,7 @@ class Planner:
         return EpochPlan(
             epoch=last.epoch + 1,
             now=now,
-            sources=last.sources,
+            sources=last.reached,
             watermarks=dict.fromkeys(self._time_steps, MAX_TIME),
             previous=last.watermarks,
             previous_combined=last.combined,
@@ -231,7 +250,8 @@ class Planner:
 
     def absorb(self, plan: EpochPlan, reports: Iterable[TaskReport]) -> None:
         """Learn from the reports of an epoch that ran."""
-        learn(self.state, {name: step.operation for name, step in self._time_steps.items()}, plan, reports)
+        self._reports = list(reports)
+        learn(self.state, {name: step.operation for name, step in self._time_steps.items()}, plan, self._reports)
 
     def watermarks(self, plan: EpochPlan, last: EpochPlan) -> tuple[PartitionWatermark, ...]:
         """How far each partition had come when `plan` was decided behind `last`; asked before the plan is absorbed."""
@@ -271,15 +291,3 @@ def _is_realigned(plan: EpochPlan, last: EpochPlan) -> bool:
     What follows the watermark of a source that has ended is done when a plan says so, and others may be silent for long.
     """
     return plan.paused != last.paused or plan.finished != last.finished
-
-
-def spread(splits: list[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
-    """Consecutive splits per task, with about equal rows; order is kept across tasks."""
-    weights = [max(1, split.rows) for _, split in splits]
-    whole, before = max(1, sum(weights)), 0
-    shares: list[list[tuple[str, Split]]] = [[] for _ in range(tasks)]
-    for named, weight in zip(splits, weights, strict=True):
-        # The share that the middle of the split falls into.
-        shares[min(tasks - 1, (before + weight // 2) * tasks // whole)].append(named)
-        before += weight
-    return [share for share in shares if share] or [[]]
