@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ class SinkParticipant:
         self._pending: dict[Epoch, Any] = {}
         self._taken: dict[Epoch, list[Any]] = {}
         """What this run made its last transactions of."""
+        self._seconds = 0.0
 
     def fence(self) -> None:
         """Raise the fence of the sink."""
@@ -33,7 +35,9 @@ class SinkParticipant:
     def prepare(self, epoch: Epoch) -> Any:
         """Turn the messages into a transaction."""
         messages = self._saved.pop(epoch)
+        began = time.monotonic()
         handle = self._pending[epoch] = self._committer.prepare(epoch, messages)
+        self._seconds += time.monotonic() - began
         self._taken = {each: taken for each, taken in self._taken.items() if each + 1 >= epoch} | {epoch: messages}
         return handle
 
@@ -44,9 +48,16 @@ class SinkParticipant:
     def finish(self, epoch: Epoch, *, success: bool) -> None:
         """Publish every epoch up to this one, oldest first; a failure leaves it pending."""
         if success:
+            began = time.monotonic()
             for each in sorted(pending for pending in self._pending if pending <= epoch):
                 self._committer.publish(each, self._pending[each])
                 del self._pending[each]
+            self._seconds += time.monotonic() - began
+
+    def take_seconds(self) -> float:
+        """How long preparing and publishing took since this was last asked."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
     def discard(self, messages: Sequence[Any]) -> None:
         """Drop what a replay staged again; the same messages a second time are no replay, the manifest names them."""

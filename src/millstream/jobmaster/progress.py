@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from millstream.api.functions.user_metrics import gathered
 from millstream.api.running.result import (
@@ -15,9 +15,11 @@ from millstream.api.running.result import (
     dropped_rows,
 )
 from millstream.api.running.run_log import RunLog
+from millstream.jobmaster.loads import load_of
 from millstream.jobmaster.planner.planner import Planner
 from millstream.model.counts import Counts, StepCounts
 from millstream.plan.epoch import EpochPlan
+from millstream.plan.partitioned import PartitionedPlan
 from millstream.runtime.messages import TaskReport
 
 
@@ -28,6 +30,7 @@ class Progress:
         self,
         result: RunResult,
         planner: Planner,
+        plan: PartitionedPlan,
         *,
         token: int,
         sources: Collection[str],
@@ -37,7 +40,7 @@ class Progress:
     ) -> None:
         """`sources` and `sinks` are steps: what they take is what a run has read and written."""
         self.result = result
-        self._planner, self._token, self._sources, self._sinks = planner, token, sources, sinks
+        self._planner, self._plan, self._token, self._sources, self._sinks = planner, plan, token, sources, sinks
         self._log, self._listener = log, listener
         self._began = self._epoch_began = time.monotonic()
 
@@ -51,10 +54,16 @@ class Progress:
         return time.monotonic() - self._epoch_began
 
     def published(
-        self, plan: EpochPlan, counts: Counts, reports: Sequence[TaskReport], held: tuple[PartitionWatermark, ...]
+        self,
+        plan: EpochPlan,
+        counts: Counts,
+        reports: Sequence[TaskReport],
+        held: tuple[PartitionWatermark, ...],
+        sinks: Mapping[str, float],
     ) -> None:
-        """An epoch is published; `held` is how far partitions had come when it was decided."""
+        """An epoch is published; `held` is how far partitions had come when it was decided, `sinks` what each of them took."""
         now = time.monotonic()
+        seconds = now - self._epoch_began
         waiting = self._planner.waiting
         summary = EpochSummary(
             epoch=plan.epoch,
@@ -62,7 +71,7 @@ class Progress:
             rows_out=_taken(counts, self._sinks),
             lag=sum(waiting.lag.values()) if waiting.lag else None,
             watermark=self._planner.lowest(plan),
-            seconds=now - self._epoch_began,
+            seconds=seconds,
             terminal=plan.terminal,
             guarantee=self.result.guarantee,
             token=self._token,
@@ -76,6 +85,7 @@ class Progress:
             counts=counts,
             metrics=gathered(report.metrics for report in reports),
             busy=busy_seconds(report.busy for report in reports),
+            load=load_of(self._plan, reports, counts, sinks, seconds),
         )
         self._tell(summary, now)
 

@@ -23,8 +23,10 @@ from millstream.jobmaster.connectors import (
     participants_of,
     source_folders,
     staging_root,
+    uids_of,
 )
 from millstream.jobmaster.ownership import Ownership
+from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
 from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.progress import Progress
@@ -111,6 +113,7 @@ class Run:
         self._progress = Progress(
             result,
             self.planner,
+            self.deployment.plan,
             token=self.lease.token,
             sources=self._sources,
             sinks=self._owned.sinks,
@@ -132,11 +135,13 @@ class Run:
         self._sources = open_sources(
             self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
         )
+        participants = participants_of(self.deployment, self._sources, self._owned.sinks)
+        self._sink_parts = {name: part for name, part in participants.items() if isinstance(part, SinkParticipant)}
         self._coordinator = EpochCoordinator(
             self._store,
             self._owned.keeper,
             self._owned.identity(),
-            participants_of(self.deployment, self._sources, self._owned.sinks),
+            participants,
             self.lease,
             retained=self.deployment.epochs.retained,
         )
@@ -244,12 +249,17 @@ class Run:
         self._last = plan
         try:
             if not is_replay:
-                self._progress.published(plan, counts, reports, held)
+                self._progress.published(plan, counts, reports, held, self._sink_seconds())
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)
             self.requests.epoch_done(plan)
         return plan
+
+    def _sink_seconds(self) -> dict[str, float]:
+        """What each sink, by step, took to prepare and publish the epoch."""
+        uids = uids_of(self.deployment)
+        return {step: self._sink_parts[uids[step]].take_seconds() for step in self._owned.sinks}
 
     def take_native(self, copy: Callable[[Path, int], list[CopiedFile]]) -> None:
         """Serve the request for a native savepoint: `copy` brings the engine's files of an epoch into a directory."""

@@ -42,6 +42,12 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Per source and reason: rows that the plan names and that are gone outside."""
     busy: dict[str, float] = {}
     """Per vertex: seconds spent in it."""
+    spent: dict[str, float] = {}
+    """Per step: seconds spent in it, and in sending to it."""
+    received_bytes: dict[str, int] = {}
+    """Per vertex behind an exchange: the size of what came in."""
+    sent_bytes: dict[str, int] = {}
+    """Per vertex: the size of what it sent into exchanges and gave to sinks."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

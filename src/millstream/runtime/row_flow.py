@@ -7,10 +7,12 @@ from collections.abc import Callable
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.endpoints import Sink
 from millstream.graph.step import DEAD, MAIN
+from millstream.plan.partitioned import PlannedEdge
 from millstream.records.batch import Batch
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.stages import run_stages
 from millstream.runtime.exchange.cells import AFTER
+from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.sink_writers import SinkWriters
 from millstream.runtime.vertex_clock import VertexClock
@@ -32,11 +34,22 @@ class RowFlow:
             if planned.from_level != program.level:
                 continue
             route = self._routes.setdefault((planned.edge.source_step, planned.edge.output), [])
-            route.append(self._local(planned.edge.target) if planned.is_local else senders.open(planned).send)
+            is_local = planned.is_local
+            route.append(self._local(planned.edge.target) if is_local else self._sent(senders.open(planned), planned))
 
     def _local(self, vertex_id: str) -> Route:
         vertex = self._program.vertex(vertex_id)
         return lambda batch, phase: self.push(vertex, batch, phase)
+
+    def _sent(self, sender: Sender, planned: PlannedEdge) -> Route:
+        """What is done for a step before its rows are sent, such as combining them, is its work."""
+
+        def send(batch: Batch, phase: int) -> None:
+            self._clock.enter_step(planned.edge.target)
+            sender.send(batch, phase)
+            self._clock.leave()
+
+        return send
 
     def push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
         """Run a vertex's chain over rows of its head."""
@@ -44,7 +57,9 @@ class RowFlow:
         for made in run_stages(self._program.stages[vertex.id], batch, self._ledger):
             last = vertex.nodes[-1]
             if isinstance(last.operation, Sink):
+                self._clock.enter_step(last.id)
                 self._writers.write(last, vertex.id, made)
+                self._clock.leave()
             else:
                 self.route(last.id, MAIN, made, phase)
         for step, letters in self._ledger.dead_letters():

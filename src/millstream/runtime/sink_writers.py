@@ -46,6 +46,7 @@ class SinkWriters:
         counts.passed += batch.num_rows
         counts.rows_out += batch.num_rows
         self._writers[node.id].write(batch.rows)
+        self._report.sent_bytes[vertex] = self._report.sent_bytes.get(vertex, 0) + batch.rows.nbytes
 
     def _opened(self, node: StreamNode) -> SinkWriter:
         assert isinstance(node.operation, Sink)
@@ -65,7 +66,7 @@ class SinkWriters:
     def finish(self, clock: VertexClock) -> None:
         """Take the commit messages of all sinks into the report."""
         for step, writer in self._writers.items():
-            clock.enter(self._vertices[step])
+            clock.enter(self._vertices[step], step)
             message = writer.finish()
             clock.leave()
             if message is not None:

@@ -39,8 +39,8 @@ from millstream.state.kept_pages import KeptPages
 class _TaskLedger(Ledger):
     """Collects what stages report."""
 
-    def __init__(self, report: TaskReport, now: int) -> None:
-        super().__init__(self._counts_of, now)
+    def __init__(self, report: TaskReport, now: int, clock: VertexClock) -> None:
+        super().__init__(self._counts_of, now, clock)
         self._report = report
         self.partition = f"{report.level}/{report.task}"
 
@@ -68,9 +68,9 @@ class LevelTask:
     ) -> None:
         self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
-        self._report = TaskReport(level=program.level, task=task, tasks=tasks)
-        self._ledger = _TaskLedger(self._report, plan.now)
-        self._clock = VertexClock(self._report.busy)
+        self._report = TaskReport(level=program.level, task=task, tasks=tasks, busy={}, spent={})
+        self._clock = VertexClock(self._report.busy, self._report.spent)
+        self._ledger = _TaskLedger(self._report, plan.now, self._clock)
         self._writers = SinkWriters(program, plan, run, self._report, self._ledger)
         self._senders = TaskSenders(program, plan, self._ledger, self._outbox)
         self._flow = RowFlow(program, self._senders, self._writers, self._ledger, self._clock)
@@ -148,6 +148,7 @@ class LevelTask:
 
     def _run_vertex(self, vertex: Vertex, gate: InputGate, store: PageStore) -> None:
         ports = [e.port for e in self._program.edges if e.edge.target == vertex.id and not e.is_local]
+        self._report.received_bytes[vertex.id] = gate.received(ports)
         if vertex.is_keyed:
             self._run_keyed(vertex, ports, gate, store)
             return
@@ -200,6 +201,9 @@ class LevelTask:
         self._flow.route_letters()
         self._senders.close()
         self._writers.finish(self._clock)
+        for port, size in self._outbox.sent.items():
+            vertex = self._senders.vertex(port)
+            self._report.sent_bytes[vertex] = self._report.sent_bytes.get(vertex, 0) + size
         if self._report.level == 0 and self._report.task == 0:
             self._report.plan = self._plan
         self._outbox.add(

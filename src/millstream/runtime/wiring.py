@@ -32,6 +32,7 @@ class TaskSenders:
 
     def __init__(self, program: LevelProgram, plan: EpochPlan, ledger: Ledger, outbox: Outbox) -> None:
         self._program, self._plan, self._ledger, self._outbox = program, plan, ledger, outbox
+        self._edges: dict[int, PlannedEdge] = {}
         self._payload_bytes = {edge.port: edge.payload_bytes for edge in program.deployment.edges}
         self._by_port: dict[int, Sender] = {}
 
@@ -41,12 +42,23 @@ class TaskSenders:
         if floats := self._program.float_keys.get(planned.port):
             sender = CanonicalSender(sender, floats)
         self._by_port[planned.port] = sender
+        self._edges[planned.port] = planned
         return sender
 
     def close(self) -> None:
         """Put everything that senders still hold into the outbox."""
-        for sender in self._by_port.values():
+        for port, sender in self._by_port.items():
+            edge = self._edges.get(port)
+            if edge is not None:
+                self._ledger.clock.enter(edge.edge.source, edge.edge.target)
             sender.close()
+            if edge is not None:
+                self._ledger.clock.leave()
+
+    def vertex(self, port: int) -> str:
+        """The vertex whose rows leave by a port."""
+        # The port of late rows belongs to the edge whose rows they were.
+        return self._edges[port if port in self._edges else late_port(port)].edge.source
 
     def _sender(self, planned: PlannedEdge) -> Sender:
         plan = self._program.deployment.plan

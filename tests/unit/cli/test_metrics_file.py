@@ -1,10 +1,12 @@
 """Every figure of `--metrics` takes a value in a real run, and failures are counted when they happen."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from millstream.connectors.memory.source import MemoryEnumerator
 from millstream.jobmaster.metrics.file import MetricsFile
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "run-and-resume.md"
@@ -57,6 +59,27 @@ rows.map(Measured, schema="n long", id="measured").sink("out", ms.collect("figur
 """
 
 
+DROPPED = """
+import millstream as ms
+
+job = ms.Job("dropped", rows_per_epoch=2)
+flow = ms.FlowControl("drop", capacity_rows=1)
+rows = job.source("rows", ms.memory([{"n": n} for n in range(9)]), schema="n long", flow=flow)
+rows.sink("out", ms.collect("figures-dropped"))
+"""
+
+
+@pytest.fixture
+def telling(monkeypatch):
+    """A source that tells more of what waits there than a script can."""
+    advance = MemoryEnumerator.advance_without
+
+    def told(self, start, credit, paused):
+        return dataclasses.replace(advance(self, start, credit, paused), lags={"0": 3}, blocked={"0": "a transaction"})
+
+    monkeypatch.setattr(MemoryEnumerator, "advance_without", told)
+
+
 @pytest.fixture
 def figures(monkeypatch):
     """The text of the metrics file after each time it was written."""
@@ -106,11 +129,11 @@ def test_a_function_that_fails_is_a_failure_too(cli, tmp_path, figures):
     assert values(figures[-1], "millstream_failures_total") == [1]
 
 
-def test_no_figure_is_always_zero(cli, tmp_path, figures, failpoints):
+def test_no_figure_is_always_zero(cli, tmp_path, figures, failpoints, telling):
     failpoints("durable:2:raise")
     assert run(cli, tmp_path, ROWS, "--checkpoint", tmp_path / "c", "--tolerate-failures", "1").exit_code == 0
     failpoints("")
-    for text in (WAITING, IDLE, OWN):
+    for text in (WAITING, IDLE, OWN, DROPPED):
         assert run(cli, tmp_path, text).exit_code == 0
     written = {name for text in figures for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)}
     documented = set(re.findall(r"`(millstream_\w+)[`{]", GUIDE.read_text()))

@@ -28,6 +28,50 @@ class PartitionWatermark:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VertexLoad:
+    """What one vertex did in an epoch, in seconds of its slowest subtask, and how much passed through it."""
+
+    busy: float
+    idle: float
+    """It waited for what runs before it."""
+    blocked: float
+    """It waited for what runs behind it: later levels and sinks."""
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """The step that holds a job back."""
+
+    step: str
+    kind: str
+    vertex: str
+    """The chain it stands in."""
+    seconds: float
+    """What its slowest subtask took; of a sink, publishing included."""
+    share: float
+    """Of the epoch."""
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.kind} {self.step!r} ({self.seconds:.2f} s, {self.share:.0%} of the epoch)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Where the time of an epoch went."""
+
+    vertices: Mapping[str, VertexLoad] = dataclasses.field(default_factory=dict)
+    steps: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds of each step: of its slowest subtask, and of a sink with publishing."""
+    holder: Holder | None = None
+    """The step that took most, unless the epoch's time went elsewhere."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSummary:
     """An epoch that was published, in numbers."""
 
@@ -64,6 +108,8 @@ class EpochSummary:
     """What functions of the job counted in this epoch, by step."""
     busy: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Seconds that tasks spent in each vertex, all subtasks together; a vertex is called like the first step of its chain."""
+    load: Load = dataclasses.field(default_factory=Load)
+    """Where the time went, and which step holds the job back."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:

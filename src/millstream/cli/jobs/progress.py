@@ -94,8 +94,13 @@ def epoch_line(summary: EpochSummary) -> str:
     lag = "-" if summary.lag is None else f"{summary.lag:,}"
     return (
         f"epoch {summary.epoch}  in {summary.rows_in / seconds:,.0f} rows/s  out {summary.rows_out / seconds:,.0f} rows/s"
-        f"  lag {lag}  watermark {instant_text(summary.watermark)}{_held(summary)}"
+        f"  lag {lag}  watermark {instant_text(summary.watermark)}{_held(summary)}{_slowed(summary)}"
     )
+
+
+def _slowed(summary: EpochSummary) -> str:
+    """Which step holds the job back; a job that keeps up is held back by nothing."""
+    return f"  held back by {summary.load.holder}" if summary.lag and summary.load.holder is not None else ""
 
 
 def _held(summary: EpochSummary) -> str:

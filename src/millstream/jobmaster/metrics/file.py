@@ -9,6 +9,7 @@ from typing import Literal
 
 from millstream.api.functions.user_metrics import UserMetrics, gathered
 from millstream.api.running.result import EpochSummary, RunResult, dropped_rows
+from millstream.jobmaster.metrics.loads import load_lines
 from millstream.jobmaster.metrics.sources import Dropped, source_lines
 from millstream.jobmaster.metrics.user_metrics import user_lines
 from millstream.jobmaster.metrics.watermarks import label, watermark_lines
@@ -75,6 +76,7 @@ def prometheus(totals: Totals) -> str:
             lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
     if totals.newest is not None:
         lines += watermark_lines(job, totals.newest)
+        lines += load_lines(job, totals.newest)
     lines += source_lines(job, totals.newest, totals.dropped)
     lines += user_lines(job, totals.metrics)
     return "\n".join(lines) + "\n"

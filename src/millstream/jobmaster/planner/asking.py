@@ -36,7 +36,7 @@ class Waiting(NamedTuple):
 
 def waiting_of(readings: Mapping[str, Reading]) -> Waiting:
     """What sources say of what waits there."""
-    told = {name: reading.advance for name, reading in readings.items()}
+    told: dict[str, Advance] = {name: reading.advance for name, reading in readings.items()}
     return Waiting(
         {name: advance.lag for name, advance in told.items() if advance.lag is not None},
         {f"{name}/{part}": rows for name, advance in told.items() for part, rows in advance.lags.items()},

@@ -198,7 +198,7 @@ class Planner:
         return self._sources[source].initial() if position is None else position
 
     def _plan(self, last: EpochPlan, readings: Mapping[str, Reading], left_out: list[str]) -> EpochPlan:
-        advances = {name: reading.advance for name, reading in readings.items()}
+        advances: dict[str, Advance] = {name: reading.advance for name, reading in readings.items()}
         now = self._now(last, advances)
         self._stated, self._drained = stated_by(advances), drained_by(advances)
         self._known = {name: advance.partitions for name, advance in advances.items()}

@@ -9,14 +9,16 @@ import pyarrow as pa
 from millstream.graph.outputs import OnError
 from millstream.model.counts import StepCounts
 from millstream.runtime.bad_records import BadRecords
+from millstream.runtime.vertex_clock import VertexClock
 
 
 class Ledger:
     """The books of a task: what became of the rows of each step, its bad records, and the clock of the epoch."""
 
-    def __init__(self, counts: Callable[[str], StepCounts], now: int) -> None:
+    def __init__(self, counts: Callable[[str], StepCounts], now: int, clock: VertexClock | None = None) -> None:
         self.count = counts
         self.now = now
+        self.clock = clock or VertexClock({}, {})
         self._bad: dict[str, BadRecords] = {}
 
     def bad_records(self, step: str, on_error: OnError | None) -> BadRecords:

@@ -39,10 +39,14 @@ def python_stage(nodes: list[StreamNode]) -> Callable[[Batch, Ledger], Iterable[
         made = []
         for start in range(0, batch.num_rows, _CHUNK):
             chunk = batch.slice(start, _CHUNK)
+            ledger.clock.enter_step(nodes[0].id)
             rows = batch_to_rows(chunk.rows)
+            ledger.clock.leave()
             passed = _through(nodes, Passed(rows, range(len(rows)), len(rows)), ledger)
             if passed.rows:
+                ledger.clock.enter_step(nodes[-1].id)
                 made.append(_collected(passed, chunk, nodes[-1], ledger))
+                ledger.clock.leave()
         return (joined(made),) if made else ()
 
     return stage
@@ -53,6 +57,7 @@ def _through(nodes: list[StreamNode], rows: Passed, ledger: Ledger) -> Passed:
     for node in nodes:
         operation = node.operation
         assert isinstance(operation, PythonMap)
+        ledger.clock.enter_step(node.id)
         counts = ledger.count(node.id)
         counts.rows_in += len(rows.rows)
         bad = ledger.bad_records(node.id, operation.on_error)
@@ -62,6 +67,7 @@ def _through(nodes: list[StreamNode], rows: Passed, ledger: Ledger) -> Passed:
         if node is not nodes[-1]:
             counts.rows_out += len(rows.rows)
             rows = rows._replace(rows=_as_dicts(rows.rows))
+        ledger.clock.leave()
     return rows
 
 

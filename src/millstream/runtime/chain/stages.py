@@ -35,8 +35,20 @@ def build_stages(nodes: Iterable[StreamNode]) -> list[Stage]:
     stages: list[Stage] = []
     for is_python, group in itertools.groupby(nodes, lambda node: isinstance(node.operation, PythonMap)):
         members = list(group)
-        stages += [python_stage(members)] if is_python else [_stage(node) for node in members]
+        stages += [python_stage(members)] if is_python else [_timed(node.id, _stage(node)) for node in members]
     return stages
+
+
+def _timed(step: str, stage: Stage) -> Stage:
+    """A stage whose time counts as its step's."""
+
+    def timed(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        ledger.clock.enter_step(step)
+        made = list(stage(batch, ledger))
+        ledger.clock.leave()
+        return made
+
+    return timed
 
 
 def run_stages(stages: list[Stage], batch: Batch, ledger: Ledger) -> Iterable[Batch]:

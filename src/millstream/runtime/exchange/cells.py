@@ -44,11 +44,14 @@ class Outbox:
         self.task = task
         self._cells: list[Cell] = []
         self._sequence = 0
+        self.sent: dict[int, int] = {}
+        """Bytes by port."""
 
     def add(self, slot: int, level: int, port: int, phase: int, body: bytes) -> None:
         """Append a payload."""
         head = msgspec.msgpack.encode(PayloadHead(port, phase, self.task, self._sequence))
         self._sequence += 1
+        self.sent[port] = self.sent.get(port, 0) + len(body)
         self._cells.append(Cell(slot, level, head, body))
 
     def forward(self, cell: Cell) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,10 @@ class InputGate:
     def __init__(self, cells: Iterable[Cell]) -> None:
         decoder = msgspec.msgpack.Decoder(PayloadHead)
         self._cells = sorted(((decoder.decode(cell.head), cell.body) for cell in cells), key=lambda pair: pair[0])
+
+    def received(self, ports: Collection[int]) -> int:
+        """Bytes that came in by some ports."""
+        return sum(len(body) for head, body in self._cells if head.port in ports)
 
     def tables(self, port: int, phase: int) -> list[pa.Table]:
         """The payloads of one edge and phase, in order."""
