@@ -16,7 +16,14 @@ PINNED = dict(
     if not line.startswith("#")
 )
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WANTED = [Requirement(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]]
+EXTRAS = {name: [*map(Requirement, texts)] for name, texts in PROJECT["optional-dependencies"].items()}
+OURS = [each for each in EXTRAS["dev"] if each.name == PROJECT["name"]]
+"""What tests install of our own extras; the others need servers that only some machines can have."""
+WANTED = [
+    *map(Requirement, PROJECT["dependencies"]),
+    *(each for each in EXTRAS["dev"] if each not in OURS),
+    *(wanted for own in OURS for extra in sorted(own.extras) for wanted in EXTRAS[extra]),
+]
 
 
 def tracked():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from millstream.api.running.result import Holder, Load, VertexLoad
 from millstream.graph.job_graph import Vertex
+from millstream.graph.operations.rows import PythonMap
 from millstream.model.counts import Counts, StepCounts
 from millstream.plan.partitioned import PartitionedPlan
 from millstream.runtime.messages import TaskReport
@@ -82,7 +83,8 @@ def _holder(spent: Mapping[str, float], vertices: Mapping[str, Vertex], seconds:
     step = max(spent, key=lambda name: spent[name], default=None)
     if step is None or seconds <= 0 or spent[step] < _NOTABLE * seconds:
         return None
-    kind = next(node.operation.kind for node in vertices[step].nodes if node.id == step)
+    operation = next(node.operation for node in vertices[step].nodes if node.id == step)
+    kind = operation.shape if isinstance(operation, PythonMap) else operation.kind
     return Holder(
         step=step, kind=kind, vertex=vertices[step].id, seconds=spent[step], share=min(1.0, spent[step] / seconds)
     )
