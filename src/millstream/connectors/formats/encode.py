@@ -24,7 +24,13 @@ def _csv(_: Schema, options: Options) -> Encode:
     return lambda batch: csv_text.messages(batch, delimiter)
 
 
-_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "csv": _csv, "raw": raw_encoder}
+def _avro(schema: Schema, options: Options) -> Encode:
+    from millstream.connectors.formats.avro.encoder import avro_encoder
+
+    return avro_encoder(schema, options)
+
+
+_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "csv": _csv, "raw": raw_encoder, "avro": _avro}
 
 
 def encoder(format: str, schema: Schema, options: Options) -> Encode:
