@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from millstream.connectors.extras import missing_extra
 from millstream.connectors.formats.csv_messages import CsvMessages
+from millstream.connectors.formats.debezium.messages import DebeziumMessages
 from millstream.connectors.formats.json_messages import JsonMessages
 from millstream.connectors.formats.message import BadMessage, DecodedRows, MessageDecoder
 from millstream.connectors.formats.raw_messages import RawMessages
@@ -28,6 +29,7 @@ _OPEN: dict[str, Callable[[Schema, Options], MessageDecoder]] = {
     "csv": CsvMessages,
     "raw": RawMessages,
     "avro": _avro,
+    "debezium": DebeziumMessages,
 }
 
 

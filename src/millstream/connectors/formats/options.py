@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from millstream.connectors.formats.debezium.options import DEBEZIUM, ENVELOPE, check_debezium
 from millstream.errors import InvalidStep
 from millstream.model.connector import Option, Options
 from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
 
-FORMATS = ("json", "csv", "raw", "avro")
+FORMATS = ("json", "csv", "raw", "avro", "debezium")
 
 
 def one_character(text: str) -> str:
@@ -57,6 +58,7 @@ DECODE_OPTIONS: dict[str, dict[str, Option]] = {
     "csv": {"delimiter": _DELIMITER},
     "raw": {},
     "avro": {"avro_schema": _AVRO_SCHEMA, "registry": _REGISTRY},
+    "debezium": {"ignore_extra": _IGNORE_EXTRA, **DEBEZIUM},
 }
 """What each format takes where messages are read."""
 ENCODE_OPTIONS: dict[str, dict[str, Option]] = {
@@ -64,6 +66,7 @@ ENCODE_OPTIONS: dict[str, dict[str, Option]] = {
     "csv": {"delimiter": _DELIMITER},
     "raw": {},
     "avro": {"avro_schema": _AVRO_SCHEMA, "registry": _REGISTRY, "subject": _SUBJECT, "register": _REGISTER},
+    "debezium": {"envelope": ENVELOPE},
 }
 """What each format takes where messages are written."""
 
@@ -94,6 +97,8 @@ def check_format(options: Options, schema: Schema, step: str, *, writes: bool = 
         _check_csv(schema, step)
     elif chosen == "avro":
         _check_avro(options, schema, step, writes=writes)
+    elif chosen == "debezium":
+        check_debezium(options, schema, step)
 
 
 def _refuse_options_of_others(

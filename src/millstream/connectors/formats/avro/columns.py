@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.connectors.formats.avro import values
 from millstream.connectors.formats.avro.schema import AvroType
+from millstream.connectors.formats.instants import days
 from millstream.model.schema import Schema
 from millstream.model.types import type_name
 
@@ -186,9 +187,9 @@ def _number(writer: AvroType, wanted: pa.DataType) -> Reading | None:
         case "enum" if pa.types.is_string(wanted):
             return Reading("long", pa.int64(), values.symbols(writer.symbols))
         case "int" if writer.logical == "date" and pa.types.is_date(wanted):
-            return Reading("long", pa.int64(), values.days)
+            return Reading("long", pa.int64(), days)
         case "long" if pa.types.is_timestamp(wanted) and not writer.logical.startswith("time-"):
-            return Reading("long", pa.int64(), values.instants(writer.logical, wanted))
+            return Reading("long", pa.int64(), values.times(writer.logical, wanted))
         case "int" | "long" if pa.types.is_floating(wanted) and writer.is_time:
             return None
         case "int" if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):

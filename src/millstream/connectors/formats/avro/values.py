@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millstream.connectors.formats import big_endian
+from millstream.connectors.formats.instants import instants
 
 Convert = Callable[[pa.Array], pa.Array]
+
+_UNITS = {"micros": "us", "nanos": "ns"}
 
 
 def plain(wanted: pa.DataType) -> Convert:
@@ -34,22 +35,10 @@ def symbols(names: Sequence[str]) -> Convert:
     return take
 
 
-def days(column: pa.Array) -> pa.Array:
-    """Dates, from days since 1970."""
-    return column.cast(pa.int32()).cast(pa.date32())
-
-
-def instants(logical: str, wanted: pa.DataType) -> Convert:
+def times(logical: str, wanted: pa.DataType) -> Convert:
     """Instants since 1970, in milliseconds where nothing else is said."""
-    unit = logical.rpartition("-")[2]
-
-    def convert(column: pa.Array) -> pa.Array:
-        if unit == "nanos":
-            whole = column.fill_null(0).to_numpy(zero_copy_only=False) // 1000
-            return pa.array(whole, mask=np.asarray(column.is_null())).cast(wanted)
-        return (column if unit == "micros" else pc.multiply_checked(column, 1000)).cast(wanted)
-
-    return convert
+    unit = _UNITS.get(logical.rpartition("-")[2], "ms")
+    return lambda column: instants(column, unit, wanted)
 
 
 def lists(wanted: pa.DataType, item: Convert) -> Convert:
