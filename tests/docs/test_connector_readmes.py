@@ -1,4 +1,4 @@
-"""The README beside each connector: short, and true to the folder it stands in."""
+"""The README beside each connector, and beside the formats they share: short, and true to the folder it stands in."""
 
 import re
 
@@ -8,7 +8,7 @@ from tests.docs.pages import ROOT
 from millstream.model.connector import declaration
 from millstream.registry import names
 
-FOLDERS = {name: ROOT / "src/millstream/connectors" / name for name in names("connectors")}
+FOLDERS = {name: ROOT / "src/millstream/connectors" / name for name in (*names("connectors"), "formats")}
 
 
 @pytest.fixture(params=FOLDERS)
@@ -32,6 +32,7 @@ def test_it_names_every_file_and_no_other(name, text):
     assert all((FOLDERS[name] / file).is_file() for file in listed)
 
 
+@pytest.mark.parametrize("name", names("connectors"))
 def test_it_names_what_the_connector_declares(name, text):
     declared = declaration(name)
     sides = [side for side in (declared.source, declared.sink) if side is not None]

@@ -13,6 +13,7 @@ from millstream.checkpoint.head import Head
 from millstream.checkpoint.lease import LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.savepoint import Savepoint
+from millstream.connectors.formats.options import DECODE_OPTIONS, ENCODE_OPTIONS, FORMATS
 from millstream.model.connector import ConnectorSpec, declaration, is_written_directly
 from millstream.model.counts import StepCounts
 from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
@@ -145,3 +146,12 @@ def test_the_table_of_guarantees_is_right():
     assert {options["mode"] for _, name, options, _ in rows if name == "jdbc"} == {"insert", "upsert", "outbox"}
     for role, name, options, written in rows:
         assert written == [kept_by(role, name, options, guarantee) for guarantee in Guarantee], (role, name, options)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_option_of_a_format_is_in_its_section(name):
+    page = (ROOT / "docs/reference/formats.md").read_text()
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    table = section.partition("| option | default | meaning |\n")[2].partition("\n\n")[0]
+    options = DECODE_OPTIONS[name] | ENCODE_OPTIONS[name]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == options.keys()

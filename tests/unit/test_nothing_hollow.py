@@ -45,7 +45,6 @@ UNUSED = {
     "millstream.connectors.files.reader:published_files": DOCUMENTED,
     "millstream.connectors.files.reader:read_files": FOR_USERS,
     "millstream.connectors.files.spec:files": FOR_USERS,
-    "millstream.connectors.formats.decode:decoder": TO_COME,
     "millstream.connectors.formats.encode:encoder": TO_COME,
     "millstream.connectors.formats.options:check_format": TO_COME,
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,

@@ -233,9 +233,9 @@ def test_a_file_modified_while_it_is_read_is_refused(folder, monkeypatch):
     source = opened(folder)
     end = advanced(source)
 
-    def modifying(stream, schema):
+    def modifying(stream, schema, **part):
         (folder / "1.json").write_text('{"n": 100, "name": "other"}\n')
-        yield from real(stream, schema)
+        yield from real(stream, schema, **part)
 
     real = files_source.json_parts
     monkeypatch.setattr(files_source, "json_parts", modifying)

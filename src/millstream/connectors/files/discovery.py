@@ -112,7 +112,7 @@ class Discovery:
         if chosen == "parquet":
             return _row_group_units(self._store, path, self._step)
         rows = _estimated_rows(self._store, path, stamp.size, chosen, self._step)
-        if chosen == "json" and not path.endswith(_PACKED) and stamp.size > 2 * _BYTES_PER_UNIT:
+        if chosen in {"json", "debezium"} and not path.endswith(_PACKED) and stamp.size > 2 * _BYTES_PER_UNIT:
             return _byte_units(stamp.size, rows)
         return ((0, 0, rows),)
 

@@ -15,7 +15,8 @@ from millstream.connectors.files.columns import checked_nulls, fitted, partition
 from millstream.connectors.files.discovery import Discovery
 from millstream.connectors.files.discovery_log import DiscoveryLog, FoundFile, Unit
 from millstream.connectors.files.store import FileStamp, check_unchanged, joined, open_store, unreadable
-from millstream.connectors.files.text import csv_parts, json_parts
+from millstream.connectors.files.text import csv_parts, json_parts, message_parts
+from millstream.connectors.formats.decode import decoder
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import Options
@@ -133,12 +134,12 @@ class FilesReader:
                 yield from _parquet_batches(self._store, path, part, inside)
             case "arrow":
                 yield from _arrow_batches(self._store, path)
-            case "json" if part[1]:
+            case "json" | "debezium" if part[1]:
                 with self._store.open_input_file(path) as file:
-                    yield from json_parts(file, inside, start=part[0], end=part[1])
-            case "json":
+                    yield from self._lines(file, kind, part, inside)
+            case "json" | "debezium":
                 with self._store.open_input_stream(path) as stream:
-                    yield from json_parts(stream, inside)
+                    yield from self._lines(stream, kind, part, inside)
             case _:
                 with self._store.open_input_stream(path) as stream:
                     options = self._options
@@ -146,6 +147,14 @@ class FilesReader:
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _lines(
+        self, stream: pa.NativeFile, kind: str, part: tuple[int, int], inside: Schema
+    ) -> Iterator[pa.RecordBatch | BadRecord]:
+        if kind == "json":
+            return json_parts(stream, inside, start=part[0], end=part[1])
+        messages = decoder(kind, inside, {**self._options, "ignore_extra": True})
+        return message_parts(stream, messages, start=part[0], end=part[1])
 
 
 def _parquet_batches(

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream.connectors.formats.debezium.options import DEBEZIUM, check_debezium
 from millstream.connectors.formats.options import one_character
 from millstream.errors import InvalidStep
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration, SourceDeclaration
+from millstream.model.connector import (
+    ConnectorDeclaration,
+    ConnectorSpec,
+    Option,
+    Options,
+    SinkDeclaration,
+    SourceDeclaration,
+)
 from millstream.model.guarantee import SinkCapability, SourceCapability
+from millstream.model.schema import Schema
 from millstream.model.time import duration_ms
 
 FORMATS = ("parquet", "json", "csv", "arrow")
@@ -20,7 +29,8 @@ def files(path: object, **options: Any) -> ConnectorSpec:
 
     Args:
         path: a directory; for a source also a single file.
-        **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`; as a sink `format`,
+        **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`,
+            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`,
             `partition_by`, `partition_commit`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
     """
     return ConnectorSpec("files", {"path": str(path), **options})
@@ -65,6 +75,16 @@ def _marks_partitions(options: Mapping[str, Any]) -> bool:
     return options["partition_commit"] is not None
 
 
+def _check_source(options: Options, schema: Schema, step: str) -> None:
+    if options["format"] == "debezium":
+        check_debezium(options, schema, step)
+        return
+    for name, option in DEBEZIUM.items():
+        if options[name] != option.default:
+            msg = f"option {name!r} is for format='debezium' alone"
+            raise InvalidStep(msg, code="FORMAT-001", step=step, hint=f"leave {name}= out, or pass format='debezium'")
+
+
 _SHARED = {
     "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
     "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
@@ -72,7 +92,10 @@ _SHARED = {
 }
 _SOURCE = {
     "format": Option(
-        kind=(str, type(None)), default=None, choices=(None, *FORMATS), doc="guessed from file names when not given"
+        kind=(str, type(None)),
+        default=None,
+        choices=(None, *FORMATS, "debezium"),
+        doc="guessed from file names when not given, but for debezium: json lines that are changes of a table",
     ),
     "pattern": Option(kind=(str,), default="*", doc="which file names to read, with * and ?"),
     "recursive": Option(kind=(bool,), default=False, doc="whether to read folders inside the directory too"),
@@ -106,11 +129,12 @@ _SINK = {
 DECLARATION = ConnectorDeclaration(
     name="files",
     source=SourceDeclaration(
-        options=_SHARED | _SOURCE,
+        options=_SHARED | _SOURCE | DEBEZIUM,
         capability=SourceCapability.REPLAYABLE,
         enumerator="millstream.connectors.files.source:FilesEnumerator",
         reader="millstream.connectors.files.source:FilesReader",
         is_bounded=_is_bounded,
+        check=_check_source,
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,

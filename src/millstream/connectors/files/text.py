@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from millstream.connectors.files.columns import fitted, missing_column
 from millstream.connectors.formats import csv_rows, json_lines
+from millstream.connectors.formats.decode import BadMessage, MessageDecoder
 from millstream.connectors.formats.text_columns import Part
+from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.schema import Schema
 
@@ -25,9 +27,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def json_parts(stream: pa.NativeFile, schema: Schema, *, start: int = 0, end: int = 0) -> Iterator[Part]:
     """Rows of json lines; with `end`, of the lines that begin in those bytes of a seekable file."""
-    chunks = _chunks(stream, quoted=False) if not end else _byte_range(stream, start, end)
-    for number, chunk in enumerate(chunks):
-        lines = chunk.removeprefix(_BYTE_ORDER_MARK) if number == start == 0 else chunk
+    for lines in _line_chunks(stream, start, end):
         try:
             parts: list[Part] = list(json_lines.by_arrow(lines, schema))
         except _REFUSED:
@@ -36,8 +36,27 @@ def json_parts(stream: pa.NativeFile, schema: Schema, *, start: int = 0, end: in
 
 
 def _by_record(chunk: bytes, schema: Schema) -> Iterator[Part]:
-    lines = (line for line in chunk.split(b"\n") if line.strip())
-    return json_lines.by_record(lines, schema, lambda line: next(json_lines.by_arrow(line, schema)))
+    return json_lines.by_record(_lines(chunk), schema, lambda line: next(json_lines.by_arrow(line, schema)))
+
+
+def message_parts(stream: pa.NativeFile, messages: MessageDecoder, *, start: int = 0, end: int = 0) -> Iterator[Part]:
+    """Rows of lines that are messages; the bytes are as in `json_parts`."""
+    for chunk in _line_chunks(stream, start, end):
+        for part in messages.decode(_lines(chunk)):
+            if isinstance(part, BadMessage):
+                yield BadRecord(part.raw.decode("utf-8", "replace"), part.error)
+            else:
+                yield part.rows
+
+
+def _lines(chunk: bytes) -> list[bytes]:
+    return [line for line in chunk.split(b"\n") if line.strip()]
+
+
+def _line_chunks(stream: pa.NativeFile, start: int, end: int) -> Iterator[bytes]:
+    chunks = _chunks(stream, quoted=False) if not end else _byte_range(stream, start, end)
+    for number, chunk in enumerate(chunks):
+        yield chunk.removeprefix(_BYTE_ORDER_MARK) if number == start == 0 else chunk
 
 
 def csv_parts(stream: pa.NativeFile, schema: Schema, *, header: bool, delimiter: str) -> Iterator[Part]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from millstream.connectors.formats import csv_text, json_text
+from millstream.connectors.formats.debezium.encoder import debezium_encoder
 from millstream.connectors.formats.raw_messages import raw_encoder
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -24,7 +25,19 @@ def _csv(_: Schema, options: Options) -> Encode:
     return lambda batch: csv_text.messages(batch, delimiter)
 
 
-_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {"json": _json, "csv": _csv, "raw": raw_encoder}
+def _avro(schema: Schema, options: Options) -> Encode:
+    from millstream.connectors.formats.avro.encoder import avro_encoder
+
+    return avro_encoder(schema, options)
+
+
+_OPEN: dict[str, Callable[[Schema, Options], Encode]] = {
+    "json": _json,
+    "csv": _csv,
+    "raw": raw_encoder,
+    "avro": _avro,
+    "debezium": debezium_encoder,
+}
 
 
 def encoder(format: str, schema: Schema, options: Options) -> Encode:

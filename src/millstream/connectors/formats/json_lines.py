@@ -9,7 +9,7 @@ import decimal
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from millstream.model.schema import Field, Schema
 _NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
 _UNPARSED = (ValueError, ArithmeticError, RecursionError)
 _EXAMPLES = 100
-"""Records that are looked at for a time that is not null."""
+"""Records that are looked at for a value that is not null."""
 
 
 def by_arrow(chunk: bytes, schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ def parsed(
         # Arrow ends the process at a record that is null, so records other than objects never reach it.
         msg = "null behind a record"
         raise ValueError(msg)
-    times = _times(first, schema)
+    times = first_values(first, {field.name for field in schema if pa.types.is_timestamp(field.type)})
     wanted = pa.schema([pa.field(field.name, _parsed_type(field, times)) for field in schema])
     extra = "ignore" if ignore_extra else "error"
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior=extra)
@@ -98,9 +98,8 @@ def _lines_in_braces(chunk: bytes) -> int:
     return len(records)
 
 
-def _times(records: Iterable[bytes], schema: Schema) -> Mapping[str, Any]:
-    """The first time in each column of times that is not null, as it is written."""
-    wanted = {field.name for field in schema if pa.types.is_timestamp(field.type)}
+def first_values(records: Iterable[bytes], wanted: Set[str]) -> Mapping[str, Any]:
+    """The first value of each column wanted that is not null, in the first of the records."""
     found: dict[str, Any] = {}
     for record in itertools.islice(records, _EXAMPLES):
         if len(found) == len(wanted):
@@ -146,7 +145,12 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def by_record(
-    records: Iterable[bytes], schema: Schema, alone: Callable[[bytes], pa.RecordBatch], *, ignore_extra: bool = True
+    records: Iterable[bytes],
+    schema: Schema,
+    alone: Callable[[bytes], pa.RecordBatch],
+    *,
+    ignore_extra: bool = True,
+    mend: Callable[[Any], Any] | None = None,
 ) -> Iterator[Part]:
     """The rows of good records, and a bad record for each of the others, in the order of the records.
 
@@ -155,6 +159,7 @@ def by_record(
         schema: the columns wanted.
         alone: reads one record by Arrow, for those at which only Python fails.
         ignore_extra: whether to pass over fields that are not in the schema.
+        mend: makes of a record what our json has for it.
     """
     parse = _parser(schema)
     rows: list[Any] = []
@@ -162,17 +167,26 @@ def by_record(
     for record in records:
         raw.append(record.decode("utf-8", "replace"))
         try:
-            rows.append(parse(record.decode("utf-8")))
+            row = parse(record.decode("utf-8"))
         except _UNPARSED as problem:
-            row = _alone(record, alone, problem)
-            if row is None:
+            read = _alone(record, alone, problem)
+            if read is None:
                 rows.append(BadRecord(raw[-1], f"not json: {problem}"))
                 continue
             raw.pop()
             yield from batches_from_json(rows, schema, raw=raw, ignore_extra=ignore_extra)
-            yield row
+            yield read
             rows, raw = [], []
+        else:
+            rows.append(row if mend is None else _mended(row, mend, raw[-1]))
     yield from batches_from_json(rows, schema, raw=raw, ignore_extra=ignore_extra)
+
+
+def _mended(row: Any, mend: Callable[[Any], Any], raw: str) -> Any:
+    try:
+        return mend(row)
+    except (TypeError, ValueError, ArithmeticError) as problem:
+        return BadRecord(raw, str(problem))
 
 
 def _alone(record: bytes, read: Callable[[bytes], pa.RecordBatch], problem: Exception) -> pa.RecordBatch | None:

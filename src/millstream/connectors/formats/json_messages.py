@@ -33,13 +33,18 @@ class JsonMessages:
     def parts(self, texts: Sequence[bytes]) -> Iterator[Part]:
         """Rows and bad records of json texts, in order."""
         if self._is_read_by_arrow:
-            return in_halves(texts, self._whole, self._by_record)
+            return in_halves(texts, self.whole, self._by_record)
         return self._by_record(texts)
 
     def _by_record(self, texts: Sequence[bytes]) -> Iterator[Part]:
-        return by_record(texts, self._schema, lambda text: self._whole([text]), ignore_extra=self._ignores_extra)
+        return by_record(texts, self._schema, lambda text: self.whole([text]), ignore_extra=self._ignores_extra)
 
-    def _whole(self, texts: Sequence[bytes]) -> pa.RecordBatch:
+    def whole(self, texts: Sequence[bytes]) -> pa.RecordBatch:
+        """The rows of json texts, all at once.
+
+        Raises:
+            ValueError: a text is bad, or is good and Arrow cannot read it.
+        """
         chunk = _objects(texts)
         options = pa.json.ReadOptions(use_threads=False, block_size=min(len(chunk) + 1, _LARGEST_BLOCK))
         table = parsed(chunk, self._schema, texts, ignore_extra=self._ignores_extra, options=options)

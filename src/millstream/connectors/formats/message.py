@@ -122,3 +122,36 @@ def cut(data: np.ndarray, is_end: np.ndarray) -> pa.BinaryArray:
     offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[~is_end])]
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+
+def interleaved(groups: Iterable[tuple[np.ndarray, Iterable[Part]]]) -> Iterator[Part]:
+    """Parts in the order of places, from groups of parts that each follow some of the places."""
+    batches: list[pa.RecordBatch] = []
+    rows: list[np.ndarray] = []
+    bad: dict[int, BadRecord] = {}
+    for places, parts in groups:
+        position = 0
+        for part in parts:
+            if isinstance(part, BadRecord):
+                bad[int(places[position])] = part
+                position += 1
+                continue
+            batches.append(part)
+            rows.append(places[position : position + part.num_rows])
+            position += part.num_rows
+    return _in_order(batches, rows, bad)
+
+
+def _in_order(batches: list[pa.RecordBatch], rows: list[np.ndarray], bad: dict[int, BadRecord]) -> Iterator[Part]:
+    places = np.concatenate([*rows, np.array([], np.int64)])
+    order = np.argsort(places)
+    batch = pa.concat_batches(batches).take(pa.array(order)) if batches else None
+    start = 0
+    for place in sorted(bad):
+        end = int(np.searchsorted(places[order], place))
+        if batch is not None and end > start:
+            yield batch.slice(start, end - start)
+        yield bad[place]
+        start = end
+    if batch is not None and start < batch.num_rows:
+        yield batch.slice(start)

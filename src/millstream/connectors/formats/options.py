@@ -7,14 +7,17 @@ A connector merges `DECODE` or `ENCODE` into its options, has an option `format`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from millstream.connectors.formats.debezium.options import DEBEZIUM, ENVELOPE, check_debezium
 from millstream.errors import InvalidStep
 from millstream.model.connector import Option, Options
 from millstream.model.schema import Schema
+from millstream.redaction import SecretUrl
 
-FORMATS = ("json", "csv", "raw")
+FORMATS = ("json", "csv", "raw", "avro", "debezium")
 
 
 def one_character(text: str) -> str:
@@ -25,19 +28,45 @@ def one_character(text: str) -> str:
     return text
 
 
+def _registry_url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+        msg = "a url such as https://registry:8081"
+        raise ValueError(msg)
+    return SecretUrl(url)
+
+
 _DELIMITER = Option(kind=(str,), default=",", doc="what separates csv columns", check=one_character)
 _IGNORE_EXTRA = Option(kind=(bool,), default=True, doc="whether to pass over fields of json that are no columns")
+_AVRO_SCHEMA = Option(
+    kind=(str, dict, list, type(None)),
+    default=None,
+    doc="the Avro schema of the messages: JSON text, or the value of it",
+)
+_REGISTRY = Option(
+    kind=(str, type(None)),
+    default=None,
+    doc="url of a schema registry, `https://user:${secret:NAME}@host`; messages then begin with the number of their schema",
+    check=_registry_url,
+)
+_SUBJECT = Option(kind=(str, type(None)), default=None, doc="the subject under which the registry has the schema")
+_REGISTER = Option(kind=(bool,), default=True, doc="whether to register the schema; else it must be in the registry")
 
 DECODE_OPTIONS: dict[str, dict[str, Option]] = {
     "json": {"ignore_extra": _IGNORE_EXTRA},
     "csv": {"delimiter": _DELIMITER},
     "raw": {},
+    "avro": {"avro_schema": _AVRO_SCHEMA, "registry": _REGISTRY},
+    "debezium": {"ignore_extra": _IGNORE_EXTRA, **DEBEZIUM},
 }
 """What each format takes where messages are read."""
 ENCODE_OPTIONS: dict[str, dict[str, Option]] = {
     "json": {},
     "csv": {"delimiter": _DELIMITER},
     "raw": {},
+    "avro": {"avro_schema": _AVRO_SCHEMA, "registry": _REGISTRY, "subject": _SUBJECT, "register": _REGISTER},
+    "debezium": {"envelope": ENVELOPE},
 }
 """What each format takes where messages are written."""
 
@@ -66,6 +95,10 @@ def check_format(options: Options, schema: Schema, step: str, *, writes: bool = 
         _check_raw(schema, step)
     elif chosen == "csv":
         _check_csv(schema, step)
+    elif chosen == "avro":
+        _check_avro(options, schema, step, writes=writes)
+    elif chosen == "debezium":
+        check_debezium(options, schema, step)
 
 
 def _refuse_options_of_others(
@@ -90,3 +123,33 @@ def _check_csv(schema: Schema, step: str) -> None:
         msg = "csv holds no nested columns"
         hint = "leave them out of the schema, or use format='json'"
         raise InvalidStep(msg, code="FORMAT-003", step=step, found=", ".join(nested), hint=hint)
+
+
+def _check_avro(options: Options, schema: Schema, step: str, *, writes: bool) -> None:
+    has_schema, has_registry = options["avro_schema"] is not None, options["registry"] is not None
+    problem = None
+    if not writes and has_schema == has_registry:
+        problem = ("format 'avro' needs a schema or a registry, and not both", "pass avro_schema= or registry=")
+    elif writes and has_registry and not options["subject"]:
+        problem = ("a schema registry needs a subject", "pass subject=, such as 'orders-value'")
+    elif writes and not has_registry and options["subject"]:
+        problem = ("a subject needs a schema registry", "pass registry=, or leave subject= out")
+    if problem:
+        raise InvalidStep(problem[0], code="FORMAT-004", step=step, hint=problem[1])
+    if has_schema or writes:
+        _check_avro_schema(options, schema, step, writes=writes)
+
+
+def _check_avro_schema(options: Options, schema: Schema, step: str, *, writes: bool) -> None:
+    from millstream.connectors.formats.avro.columns import row_reading
+    from millstream.connectors.formats.avro.derived import schema_of_columns
+    from millstream.connectors.formats.avro.schema import avro_type
+    from millstream.connectors.formats.avro.writing import row_writing
+
+    try:
+        written = avro_type(options["avro_schema"] or schema_of_columns(schema))
+        _ = row_writing(written, schema) if writes else row_reading(written, schema)
+    except ValueError as problem:
+        msg = "the columns do not fit the Avro schema"
+        hint = "change the schema of the step, or avro_schema="
+        raise InvalidStep(msg, code="FORMAT-005", step=step, found=str(problem), hint=hint) from None

@@ -55,11 +55,16 @@ def single_batch(table: pa.Table, schema: Schema, rows: int) -> pa.RecordBatch:
         msg = f"{table.num_rows} rows from {rows} records"
         raise ValueError(msg)
     batch = typed(batches[0], schema)
+    check_no_nulls(batch, schema)
+    return batch
+
+
+def check_no_nulls(batch: pa.RecordBatch, schema: Schema) -> None:
+    """Refuse nulls where none may be."""
     for field in schema:
         if not field.nullable and batch.column(field.name).null_count:
             msg = f"column {field.name!r} is null or missing"
             raise ValueError(msg)
-    return batch
 
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -49,6 +49,81 @@ def test_an_option_of_another_format_is_refused():
     assert "[FORMAT-001] step 'orders': format 'raw' has no option 'ignore_extra'" in message
 
 
+RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("writes", "options", "said"),
+    [
+        (False, {}, "needs a schema or a registry"),
+        (False, {"avro_schema": RECORD, "registry": "http://registry"}, "needs a schema or a registry, and not both"),
+        (False, {"avro_schema": RECORD}, "column 'a' is string in the messages, which does not become long"),
+        (False, {"avro_schema": "oops"}, "unknown Avro type 'oops'"),
+        (True, {"registry": "http://registry"}, "needs a subject"),
+        (True, {"subject": "orders-value"}, "needs a schema registry"),
+        (True, {"avro_schema": RECORD}, "column 'a' is long, which is not written as string"),
+    ],
+)
+def test_avro_needs_a_schema_that_fits(writes, options, said):
+    message = refused("a long", format="avro", writes=writes, **options)
+    assert "FORMAT-004" in message or "FORMAT-005" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("writes", "options"),
+    [
+        (False, {"avro_schema": RECORD}),
+        (False, {"registry": "https://user:${secret:PASSWORD}@registry:8081/path"}),
+        (True, {}),
+        (True, {"avro_schema": RECORD, "registry": "http://registry", "subject": "s", "register": False}),
+    ],
+)
+def test_avro_that_fits(writes, options):
+    accepted("a string not null", format="avro", writes=writes, **options)
+
+
+@pytest.mark.parametrize("url", ["registry:8081", "file:///etc/passwd", "http://", ""])
+def test_a_registry_is_a_url(url):
+    with pytest.raises(InvalidStep, match="a url such as"):
+        checked_options(DECODE, {"registry": url}, step="orders", name="kafka")
+
+
+def test_nested_columns_are_not_csv():
+    assert "FORMAT-003" in refused("a string, b array<int>", format="csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"envelope": {"kind": "op"}}, "column 'kind' cannot take 'op' of the envelope; found no such column"),
+        ({"envelope": {"n": "op"}}, "column 'n' cannot take 'op' of the envelope; found long; known: string"),
+        ({"envelope": {"a": "before"}}, "known: struct<...>"),
+        ({"envelope": {"a": "ts"}}, "known: timestamp or long"),
+        ({"envelope": {"a": "op", "n": "lsn"}}, "none is of the table"),
+        ({"times": {"b": "ms"}}, "'times' names 'b', which is no column of the table"),
+        ({"times": {"n": "ms"}, "envelope": {"n": "ts"}}, "'times' names 'n', which is no column of the table"),
+    ],
+)
+def test_columns_take_what_they_can_hold_of_an_envelope(options, said):
+    message = refused("a string, n long", format="debezium", **options)
+    assert "FORMAT-006" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("times", "s"), ("times", {"a": "s"}), ("envelope", {"a": "table"}), ("decimals", "double")]
+)
+def test_values_that_mean_nothing_in_debezium(option, value):
+    with pytest.raises(InvalidStep, match="CONN-005"):
+        checked_options(DECODE, {option: value}, step="orders", name="kafka")
+
+
+def test_debezium_that_fits():
+    accepted("a string, n long, t timestamp", format="debezium", envelope={"n": "ts"}, times={"t": "us"})
+    accepted("a string, k string", format="debezium", writes=True, envelope={"k": "op"})
+
+
 def test_checking_imports_nothing_heavy():
     heavy = ["polars", "fastavro", "urllib.request", "pyarrow.json"]
     code = f"import sys; import millstream.connectors.formats.options; print([m for m in {heavy} if m in sys.modules])"

@@ -1,0 +1,1 @@
+"""Changes of tables as Debezium writes them: envelopes of json around rows."""
