@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from millstream.api.functions.user_metrics import gathered
 from millstream.api.running.result import (
@@ -21,6 +22,18 @@ from millstream.model.counts import Counts, StepCounts
 from millstream.plan.epoch import EpochPlan
 from millstream.plan.partitioned import PartitionedPlan
 from millstream.runtime.messages import TaskReport
+
+
+class PublishedEpoch(NamedTuple):
+    """An epoch as it is known when it is published."""
+
+    plan: EpochPlan
+    counts: Counts
+    reports: Sequence[TaskReport]
+    held: tuple[PartitionWatermark, ...]
+    """How far partitions had come when it was decided."""
+    sinks: Mapping[str, float]
+    """Seconds that each sink took to prepare and publish it."""
 
 
 class Progress:
@@ -53,18 +66,10 @@ class Progress:
         """How long the epoch in flight has taken."""
         return time.monotonic() - self._epoch_began
 
-    def published(
-        self,
-        plan: EpochPlan,
-        counts: Counts,
-        reports: Sequence[TaskReport],
-        held: tuple[PartitionWatermark, ...],
-        sinks: Mapping[str, float],
-    ) -> None:
-        """An epoch is published; `held` is how far partitions had come when it was decided, `sinks` what each of them took."""
+    def published(self, done: PublishedEpoch) -> None:
+        """An epoch is published."""
         now = time.monotonic()
-        seconds = now - self._epoch_began
-        waiting = self._planner.waiting
+        plan, counts, waiting, seconds = done.plan, done.counts, self._planner.waiting, now - self._epoch_began
         summary = EpochSummary(
             epoch=plan.epoch,
             rows_in=_taken(counts, self._sources),
@@ -77,15 +82,15 @@ class Progress:
             token=self._token,
             now=plan.now,
             steps=plan.watermarks,
-            watermarks=held,
+            watermarks=done.held,
             lags=waiting.lags,
             blocked=waiting.blocked,
-            dropped=dropped_rows([plan.dropped, *(report.lost for report in reports)]),
+            dropped=dropped_rows([plan.dropped, *(report.lost for report in done.reports)]),
             failures=self.result.failures,
             counts=counts,
-            metrics=gathered(report.metrics for report in reports),
-            busy=busy_seconds(report.busy for report in reports),
-            load=load_of(self._plan, reports, counts, sinks, seconds),
+            metrics=gathered(report.metrics for report in done.reports),
+            busy=busy_seconds(report.busy for report in done.reports),
+            load=load_of(self._plan, done.reports, counts, done.sinks, seconds),
         )
         self._tell(summary, now)
 

@@ -10,7 +10,7 @@ import msgspec
 from millstream.checkpoint.manifest import LOWEST_WATERMARK, Kind, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.sealed import digest_of
 from millstream.checkpoint.staged import StagedEpoch
-from millstream.errors import ExternalFailure
+from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.graph.operations.endpoints import Sink
 from millstream.jobmaster.connectors import nodes_of, sink_protocol, uids_of
 from millstream.jobmaster.planner.learned import PlannerState
@@ -44,6 +44,13 @@ def acknowledged(deployment: DeploymentPlan, reports: Sequence[TaskReport]) -> E
             msg, code="RUN-010", found=sorted(here), known=sorted(expected), hint="start the job again"
         )
     return plan
+
+
+def check_number(plan: EpochPlan, number: int | None) -> None:
+    """An engine that counts epochs itself must count as we do."""
+    if number not in (None, plan.epoch):
+        msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
+        raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
 
 
 def staged_epoch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from millstream.api.running.control import RunControl, request_ids
 from millstream.api.running.result import Listener, RunResult
@@ -17,47 +17,38 @@ from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
-from millstream.errors import CheckpointRefused, ExternalFailure
+from millstream.errors import ExternalFailure
+from millstream.jobmaster.accounting import check_accounts, check_letters, letter_limits
 from millstream.jobmaster.connectors import (
+    nodes_of,
     open_sources,
     participants_of,
     source_folders,
     staging_root,
     uids_of,
 )
+from millstream.jobmaster.engine_side import EngineSide
 from millstream.jobmaster.ownership import Ownership
 from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
 from millstream.jobmaster.planner.planner import Clock
-from millstream.jobmaster.progress import Progress
-from millstream.jobmaster.reports import acknowledged, read_reports, staged_epoch
+from millstream.jobmaster.progress import Progress, PublishedEpoch
+from millstream.jobmaster.reports import acknowledged, check_number, read_reports, staged_epoch
 from millstream.jobmaster.requests import Requests
 from millstream.jobmaster.resume import check_resume
 from millstream.jobmaster.savepoint.native import adopt_native
 from millstream.jobmaster.savepoint.of_run import RunSavepoints
-from millstream.model.counts import total
+from millstream.model.counts import Counts, total
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
-from millstream.runtime.messages import RunIdentity
+from millstream.runtime.messages import RunIdentity, TaskReport
 from millstream.state.transfer.load import load_sources
 
 EngineName = Literal["spark", "local"]
-
-
-class EngineSide(Protocol):
-    """What an engine does with its own files while a run starts."""
-
-    def check(self, run: Run, newest: EpochManifest | None) -> None:
-        """Refuse files that do not fit the newest durable epoch."""
-        ...
-
-    def place(self, run: Run, root: Path, savepoint: Savepoint) -> None:
-        """Put the files of a native savepoint where the lineage keeps its state."""
-        ...
 
 
 class Run:
@@ -81,6 +72,7 @@ class Run:
         self.deployment, self.engine = deployment, engine
         self._clock = clock or _wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
+        self._letter_limits = letter_limits(nodes_of(deployment))
         self._side = side
         control = control or RunControl()
         self._log = control.log
@@ -234,13 +226,13 @@ class Run:
         """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
         plan = acknowledged(self.deployment, reports)
-        _check_number(plan, number)
+        check_number(plan, number)
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
         held = self.planner.watermarks(plan, self._last)
         if not is_replay:
             self.planner.absorb(plan, reports)
-        counts = total(report.counts for report in reports)
+        counts = self._accounted(reports)
         learned = self.planner.state
         staged = staged_epoch(self.deployment, plan, self._last, learned, reports, counts, segments)
         manifest = self._coordinator.commit(staged)
@@ -249,15 +241,22 @@ class Run:
         self._last = plan
         try:
             if not is_replay:
-                self._progress.published(plan, counts, reports, held, self._sink_seconds())
+                self._progress.published(PublishedEpoch(plan, counts, reports, held, self._sink_seconds()))
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)
             self.requests.epoch_done(plan)
         return plan
 
+    def _accounted(self, reports: Sequence[TaskReport]) -> Counts:
+        """What became of the rows; an epoch in which some are missing, or too many were put aside, does not become durable."""
+        counts = total(report.counts for report in reports)
+        check_accounts(counts)
+        check_letters(self._letter_limits, self.result.counts, counts)
+        return counts
+
     def _sink_seconds(self) -> dict[str, float]:
-        """What each sink, by step, took to prepare and publish the epoch."""
+        """What each sink took to prepare and publish the epoch."""
         uids = uids_of(self.deployment)
         return {step: self._sink_parts[uids[step]].take_seconds() for step in self._owned.sinks}
 
@@ -279,12 +278,6 @@ class Run:
         self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
         self._parts.close(cause)
-
-
-def _check_number(plan: EpochPlan, number: int | None) -> None:
-    if number not in (None, plan.epoch):
-        msg = f"the engine runs epoch {number}, the plan it logged is of epoch {plan.epoch}"
-        raise CheckpointRefused(msg, code="CKPT-053", hint="restore logs and manifests from one copy")
 
 
 def store_of(deployment: DeploymentPlan) -> ManifestStore:

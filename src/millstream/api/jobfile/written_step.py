@@ -12,6 +12,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.operations.aggregate import AGGREGATES, Aggregate
 
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*", re.DOTALL)
+_LIMITS = ("max_rows", "max_ratio")
 _FILTERED = re.compile(r"(.*\))\s*filter\s*\(\s*where\s(.*)\)\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -45,8 +46,9 @@ class WrittenStep:
         if "on_error" not in self.options:
             return {}
         policy = self.options["on_error"]
-        if isinstance(policy, dict) and policy.keys() == {"dead_letter"}:
-            policy = dead_letter(connector(policy["dead_letter"]))
+        if isinstance(policy, dict) and {"dead_letter"} <= policy.keys() <= {"dead_letter", *_LIMITS}:
+            limits = {name: policy[name] for name in _LIMITS if name in policy}
+            policy = dead_letter(connector(policy["dead_letter"]), **limits)
         return {"on_error": policy}
 
 

@@ -10,7 +10,7 @@ from millstream.api.streams.endpoints import sink_operation
 from millstream.api.values.error_policy import DeadLetter, OnErrorLike
 from millstream.graph.model import duplicate_id, duplicate_uid
 from millstream.graph.operation import Operation
-from millstream.graph.operations.endpoints import Sink
+from millstream.graph.operations.endpoints import LetterLimits, Sink
 from millstream.graph.resolve import output_of, resolve
 from millstream.graph.step import DEAD, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
@@ -77,9 +77,18 @@ class JobSteps:
         )
         return self._append(step)
 
-    def add_sink(self, name: str, connector: ConnectorSpec, source: StepInput, *, uid: str | None = None) -> None:
-        """Check a sink and append it."""
-        operation = sink_operation(name, connector, output_of(source, self._nodes, name))
+    def add_sink(
+        self,
+        name: str,
+        connector: ConnectorSpec,
+        source: StepInput,
+        *,
+        uid: str | None = None,
+        letters: LetterLimits | None = None,
+    ) -> None:
+        """Check a sink and append it; `letters` limits how many rows a sink of dead letters may get."""
+        made = sink_operation(name, connector, output_of(source, self._nodes, name))
+        operation = dataclasses.replace(made, letters=letters)
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(step_id(name))
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
@@ -93,7 +102,8 @@ class JobSteps:
         """Connect a step's dead letters to their sink, if the policy names one."""
         if isinstance(on_error, DeadLetter):
             uid = None if node.uid == node.id else f"{node.uid}.dead"
-            self.add_sink(f"{node.id}.dead", on_error.sink, StepInput(step=node.id, output=DEAD), uid=uid)
+            origin = StepInput(step=node.id, output=DEAD)
+            self.add_sink(f"{node.id}.dead", on_error.sink, origin, uid=uid, letters=on_error.limits)
 
     def start_chain(self, step: StepId) -> StreamNode:
         """Part a step from the one before it."""

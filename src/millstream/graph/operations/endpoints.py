@@ -74,12 +74,33 @@ class Source(Operation):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LetterLimits:
+    """How many rows of a step may become dead letters in one run."""
+
+    max_rows: int | None = None
+    max_ratio: float | None = None
+    """Of the rows that came into the step, once there are a hundred."""
+
+    def __post_init__(self) -> None:
+        if self.max_rows is not None and (type(self.max_rows) is not int or self.max_rows < 0):
+            msg = "max_rows of dead letters is not a whole number"
+            raise InvalidStep(msg, code="STEP-062", found=repr(self.max_rows), hint="correct max_rows=")
+        if self.max_ratio is not None and not (type(self.max_ratio) in (int, float) and 0 <= self.max_ratio <= 1):
+            msg = "max_ratio of dead letters is not a share"
+            raise InvalidStep(
+                msg, code="STEP-062", found=repr(self.max_ratio), known="0 to 1", hint="correct max_ratio="
+            )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sink(Operation):
     """Rows to outside."""
 
     kind = "sink"
     runs_as = "sink"
     connector: ConnectorSpec
+    letters: LetterLimits | None = None
+    """Of a sink of dead letters that are limited."""
 
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """Nothing: here rows leave."""

@@ -13,7 +13,7 @@ from millstream.jobmaster.planner.learned import source_of
 from millstream.model.time import LAST_EVENT
 
 
-class Reading(NamedTuple):
+class SourceReading(NamedTuple):
     """What an epoch does with a source."""
 
     advance: Advance
@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
     """Per partition that stands still: why."""
 
 
-def waiting_of(readings: Mapping[str, Reading]) -> Waiting:
+def waiting_of(readings: Mapping[str, SourceReading]) -> Waiting:
     """What sources say of what waits there."""
     told: dict[str, Advance] = {name: reading.advance for name, reading in readings.items()}
     return Waiting(
@@ -71,52 +71,52 @@ class SourceQueries:
         self.selective = {name for name, source in sources.items() if isinstance(source, SelectiveEnumerator)}
         """Sources that can leave single partitions out."""
 
-    def ask(self, name: str, position: Any, paused: Collection[str]) -> Reading:
+    def ask(self, name: str, position: Any, paused: Collection[str]) -> SourceReading:
         """What an epoch does with a source from `position` on, when these sources and partitions wait for others."""
         resting = self._resting.get(name)
         if resting is not None and resting.position == position and self._clock() < resting.not_before:
-            return Reading(resting)
+            return SourceReading(resting)
         reading = self._asked(name, position, paused)
         # Read up to there, it has nothing to say until then.
         reached = reading.advance.position if reading.jump is None else reading.jump
         self._resting[name] = dataclasses.replace(reading.advance, position=reached, dropped={})
         return reading
 
-    def _asked(self, name: str, position: Any, paused: Collection[str]) -> Reading:
+    def _asked(self, name: str, position: Any, paused: Collection[str]) -> SourceReading:
         source = self._sources[name]
         if name in paused:
             asked = source.advance(position, Credit(0))
             is_finished = asked.finished and asked.position == position
-            return Reading(dataclasses.replace(asked, position=position, finished=is_finished, dropped={}))
+            return SourceReading(dataclasses.replace(asked, position=position, finished=is_finished, dropped={}))
         left_out = [each.removeprefix(f"{name}/") for each in paused if source_of(each) == name]
         credit = self._credits.credit(name)
         if left_out and isinstance(source, SelectiveEnumerator):
-            return Reading(source.advance_without(position, credit, left_out))
+            return SourceReading(source.advance_without(position, credit, left_out))
         return self._controlled(name, position, source.advance(position, credit), credit)
 
-    def _controlled(self, name: str, position: Any, advance: Advance, credit: Credit) -> Reading:
+    def _controlled(self, name: str, position: Any, advance: Advance, credit: Credit) -> SourceReading:
         """The strategy of a source acts when more waits behind the epoch than may."""
         allowed, strategy = self._credits.allowed(name), self._credits.flow(name).strategy
         if allowed is None:
-            return Reading(advance)
+            return SourceReading(advance)
         if advance.lag is None:
             msg = f"strategy {strategy!r} needs a source that can tell how many rows wait"
             raise StepFailed(msg, code="FLOW-003", step=name, hint="use strategy='buffer', or another source")
         if advance.lag <= allowed:
-            return Reading(advance)
+            return SourceReading(advance)
         match strategy:
             case "drop":
                 return _jumped(advance, self._sources[name].advance(advance.position, Credit(advance.lag)))
             case "latest":
                 whole = self._sources[name].advance(position, Credit(credit + advance.lag))
-                return Reading(whole, is_conflated=True)
+                return SourceReading(whole, is_conflated=True)
             case _:
                 msg = "more rows wait at the source than its flow control allows"
                 hint = "give the job more to work with, raise the capacity, or choose strategy='buffer'"
                 raise StepFailed(msg, code="FLOW-004", step=name, found=advance.lag, known=allowed, hint=hint)
 
 
-def _jumped(advance: Advance, over: Advance) -> Reading:
+def _jumped(advance: Advance, over: Advance) -> SourceReading:
     """Read up to the first, go on behind the second; what lies between is dropped."""
     assert advance.lag is not None
     dropped = advance.lag - (over.lag or 0)
@@ -127,4 +127,4 @@ def _jumped(advance: Advance, over: Advance) -> Reading:
         lags=over.lags,
         dropped={**advance.dropped, **over.dropped, "drop": dropped},
     )
-    return Reading(told, jump=over.position)
+    return SourceReading(told, jump=over.position)

@@ -15,7 +15,7 @@ import msgspec
 from millstream.api.running.result import PartitionWatermark
 from millstream.contract.source import Advance, SplitEnumerator
 from millstream.jobmaster.planner.alignment import paused
-from millstream.jobmaster.planner.asking import Reading, SourceQueries, Waiting, drained_by, stated_by, waiting_of
+from millstream.jobmaster.planner.asking import SourceQueries, SourceReading, Waiting, drained_by, stated_by, waiting_of
 from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import PlannerState, learn
 from millstream.jobmaster.planner.shares import spread
@@ -177,7 +177,7 @@ class Planner:
             savepoint=savepoint,
         )
 
-    def _readings(self, last: EpochPlan) -> tuple[list[str], dict[str, Reading]]:
+    def _readings(self, last: EpochPlan) -> tuple[list[str], dict[str, SourceReading]]:
         """Which sources wait for others, and how far each is read."""
         facts = self._facts(last, self._now(last, {}))
         left_out = paused(self._time_steps.values(), self.state, facts, self._queries.selective)
@@ -197,7 +197,7 @@ class Planner:
         position = plan.reached.get(source)
         return self._sources[source].initial() if position is None else position
 
-    def _plan(self, last: EpochPlan, readings: Mapping[str, Reading], left_out: list[str]) -> EpochPlan:
+    def _plan(self, last: EpochPlan, readings: Mapping[str, SourceReading], left_out: list[str]) -> EpochPlan:
         advances: dict[str, Advance] = {name: reading.advance for name, reading in readings.items()}
         now = self._now(last, advances)
         self._stated, self._drained = stated_by(advances), drained_by(advances)

@@ -1,0 +1,24 @@
+"""What an engine does with its own files while a run starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from millstream.checkpoint.manifest import EpochManifest
+from millstream.checkpoint.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from millstream.jobmaster.run import Run
+
+
+class EngineSide(Protocol):
+    """What an engine does with its own files while a run starts."""
+
+    def check(self, run: Run, newest: EpochManifest | None) -> None:
+        """Refuse files that do not fit the newest durable epoch."""
+        ...
+
+    def place(self, run: Run, root: Path, savepoint: Savepoint) -> None:
+        """Put the files of a native savepoint where the lineage keeps its state."""
+        ...
