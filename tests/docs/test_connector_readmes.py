@@ -26,8 +26,9 @@ def test_it_is_short(text):
 
 
 def test_it_names_every_file_and_no_other(name, text):
-    files = {path.name for path in FOLDERS[name].glob("*.py")} - {"__init__.py"}
-    listed = set(re.findall(r"`((?:\.\./)?\w+\.py)`", text[text.index("| file") : text.index("\nTested ")]))
+    found = (path for path in FOLDERS[name].rglob("*.py") if path.name != "__init__.py")
+    files = {str(path.relative_to(FOLDERS[name])) for path in found}
+    listed = set(re.findall(r"`((?:\.\./)?(?:\w+/)?\w+\.py)`", text[text.index("| file") : text.index("\nTested ")]))
     assert {file for file in listed if not file.startswith("../")} == files
     assert all((FOLDERS[name] / file).is_file() for file in listed)
 
@@ -47,6 +48,6 @@ def test_the_tests_it_names_are_there(text):
 
 
 def test_the_failpoints_it_names_are_those_of_its_code(name, text):
-    code = "".join(path.read_text() for path in FOLDERS[name].glob("*.py"))
+    code = "".join(path.read_text() for path in FOLDERS[name].rglob("*.py"))
     named = re.search(r"Failpoints?: ([^.]*)\.", text)
     assert set(re.findall(r"failpoint\(\"(\w+)\"\)", code)) == set(re.findall(r"`(\w+)`", named[1] if named else ""))

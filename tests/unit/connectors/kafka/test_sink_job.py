@@ -9,6 +9,8 @@ import uuid
 from collections import Counter
 
 import pytest
+from tests.unit.connectors.kafka.sink_under_test import options_of
+from tests.unit.local.stories import Ask, play
 
 import millstream as ms
 from millstream.connectors.kafka.direct import KafkaDirectWriter
@@ -118,6 +120,25 @@ def test_a_topic_that_is_missing(kafka, tmp_path):
     assert shown(kafka, name) == ROWS
 
 
+def test_a_restored_job_refuses_or_keeps_what_lies_beyond_its_savepoint(kafka, topic, tmp_path):
+    def job():
+        made = ms.Job(f"job-{topic}", rows_per_epoch=20)
+        made.source("rows", ms.memory(ROWS), schema=SCHEMA).sink("out", ms.kafka(topic, servers=kafka.servers))
+        return made
+
+    told = play(job(), tmp_path / "old", Ask(after=3, action="savepoint", to=tmp_path, id="s"))
+    assert shown(kafka, topic) == ROWS
+    restored = {"local": True, "checkpoint": tmp_path / "new", "from_savepoint": told.answers[0].path}
+    with pytest.raises(CheckpointRefused, match=r"SINK-003.*--on-newer-output keep"):
+        job().run(**restored)
+    with pytest.raises(CheckpointRefused, match="SINK-004"):
+        job().run(**{**restored, "checkpoint": tmp_path / "newer"}, on_newer_output="truncate")
+    job().run(**{**restored, "checkpoint": tmp_path / "newest"}, on_newer_output="keep")
+    times = Counter(row["id"] for row in shown(kafka, topic))
+    assert [times[number] for number in range(200)] == sorted(times.values())
+    assert set(times.values()) == {1, 2}
+
+
 # Routing
 
 
@@ -192,8 +213,6 @@ def test_a_partition_that_is_not_there_is_named(kafka, topic, tmp_path):
 
 def direct(kafka, topic, schema=SCHEMA, **options):
     spec = ms.kafka(topic, servers=kafka.servers, **options)
-    from tests.unit.connectors.kafka.sink_under_test import options_of
-
     task = SinkTask(job="job", lineage="one", step="out", epoch=Epoch(0), task="0-0", attempt="a")
     return KafkaDirectWriter(options_of(spec), schema_of(schema), task)
 
