@@ -15,6 +15,7 @@ from millstream.model.schema import Schema
 from millstream.model.time import duration_ms
 
 MODES = ("append", "upsert")
+KEY_FORMATS = ("json", "csv", "raw")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,60}")
 
@@ -100,7 +101,7 @@ _OPTIONS = {
     "key_format": Option(
         kind=(str, type(None)),
         default=None,
-        choices=(None, *FORMATS),
+        choices=(None, *KEY_FORMATS),
         doc="how keys are written: raw for one column of text or bytes, json otherwise if not given",
     ),
     "mode": Option(kind=(str,), default="append", choices=MODES, doc="whether a row replaces the one with its key"),

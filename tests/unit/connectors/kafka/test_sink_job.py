@@ -165,10 +165,10 @@ def test_key_time_headers_and_partition_of_a_message(kafka, topic):
 
 def test_a_changelog_becomes_a_topic_with_the_last_of_each_key(kafka, topic):
     rows = [
-        {"id": "a", "n": 1, "op": "c"},
-        {"id": "b", "n": 1, "op": "c"},
-        {"id": "a", "n": 2, "op": "u"},
-        {"id": "b", "n": None, "op": "d"},
+        {"id": "a", "n": 1, "op": "insert"},
+        {"id": "b", "n": 1, "op": "insert"},
+        {"id": "a", "n": 2, "op": "update"},
+        {"id": "b", "n": None, "op": "delete"},
     ]
     job = ms.Job(f"job-{topic}")
     stream = job.source("rows", ms.memory(rows), schema="id string, n long, op string")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from millstream.connectors.formats.encode import encoder
 from millstream.connectors.kafka.outgoing.roles import ColumnRoles, roles_of
 from millstream.errors import StepFailed
+from millstream.model.change import ChangeKind
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -27,8 +28,7 @@ KINDS = {
 }
 """The columns a batch of messages may have. `spread`, modulo the number of partitions, is the partition."""
 
-_DELETES = pa.array(["d", "delete"])
-_WRITES = pa.array(["c", "r", "u", "i", "insert", "read", "update"])
+_KINDS = [kind.value for kind in ChangeKind]
 
 Column = Callable[[pa.RecordBatch], pa.Array]
 
@@ -79,14 +79,10 @@ class MessageEncoder:
         return with_tombstones
 
     def _deleted(self, op: pa.Array) -> pa.Array:
-        """Which rows delete their key. A row without an operation writes."""
-        lowered = pc.utf8_lower(op.fill_null("c"))
-        is_deleted = pc.is_in(lowered, _DELETES)
-        is_known = pc.or_(is_deleted, pc.is_in(lowered, _WRITES))
-        self._refuse(
-            pc.invert(is_known), op, "an operation that is none", [*_WRITES.to_pylist(), *_DELETES.to_pylist()]
-        )
-        return is_deleted
+        """Which rows delete their key."""
+        is_known = pc.is_in(op, pa.array(_KINDS))
+        self._refuse(pc.invert(is_known), op, "a change that is none", _KINDS)
+        return pc.equal(op, ChangeKind.DELETE.value)
 
     def _key(self, options: Options, schema: Schema) -> Column:
         encode = _encoded(self._roles.key_format, self._roles.key, schema, options)
