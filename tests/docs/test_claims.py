@@ -21,6 +21,8 @@ from millstream.cli.projects import nexmark
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import committer, database, postgres
+from millstream.connectors.kafka import clients
+from millstream.connectors.kafka.transactions import marks
 from millstream.connectors.print.spec import DECLARATION as PRINT
 from millstream.database import sqlite
 from millstream.driver import executors
@@ -79,6 +81,9 @@ QUOTED = [
     ("docs/reference/jdbc.md", "wait at most {} seconds for a lock", postgres.LOCK_TIMEOUT.removesuffix("s")),
     ("docs/reference/jdbc.md", "inside a transaction for {} seconds", postgres.IDLE_TIMEOUT.removesuffix("s")),
     ("docs/reference/jdbc.md", "Of the markers the newest {} of a", committer.KEPT_MARKERS),
+    ("docs/reference/kafka.md", "the digests of the newest {} epochs", marks.KEPT_EPOCHS),
+    ("docs/reference/kafka.md", "it is sent again for {:.0f} seconds", clients.PATIENCE),
+    ("docs/reference/kafka.md", "the epoch is tried again for {:.0f} seconds", clients.PATIENCE),
     ("docs/reference/connectors.md", 'ms.print(format="table", limit={})', PRINT.sink.options["limit"].default),
     ("docs/reliability.md", "that one gives up after {:.0f} s", sqlite.BUSY_SECONDS),
     ("docs/reliability.md", "that one gives up after {:.0f} s", local.LOCK_SECONDS),

@@ -47,6 +47,6 @@ def test_the_tests_it_names_are_there(text):
 
 
 def test_the_failpoints_it_names_are_those_of_its_code(name, text):
-    code = "".join(path.read_text() for path in FOLDERS[name].glob("*.py"))
+    code = "".join(path.read_text() for path in FOLDERS[name].rglob("*.py"))
     named = re.search(r"Failpoints?: ([^.]*)\.", text)
     assert set(re.findall(r"failpoint\(\"(\w+)\"\)", code)) == set(re.findall(r"`(\w+)`", named[1] if named else ""))

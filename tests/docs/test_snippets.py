@@ -56,8 +56,26 @@ def is_runnable(page):
 RUNNABLE = [page for page in PAGES if is_runnable(page)]
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=name)
-def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys):
+_BROKER = "localhost:9092"
+
+
+def needing(page):
+    """What a page talks to beside this process, for tests of it to be chosen by."""
+    return [pytest.mark.kafka] if _BROKER in page.read_text() else []
+
+
+@pytest.fixture
+def at_hand(request):
+    """Text as it can run here: the broker of a page is that of the tests."""
+
+    def changed(text):
+        return text.replace(_BROKER, request.getfixturevalue("kafka").servers) if _BROKER in text else text
+
+    return changed
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=needing(page)) for page in RUNNABLE], ids=name)
+def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand):
     namespace = {"__name__": "page"}
     for block in blocks(page):
         for words in commands(block):
@@ -66,7 +84,7 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys):
             if block.file is not None:
                 (workspace / block.file).write_text(block.text)
             capsys.readouterr()
-            exec(compile("\n" * (block.line - 1) + block.text, name(page), "exec"), namespace)
+            exec(compile("\n" * (block.line - 1) + at_hand(block.text), name(page), "exec"), namespace)
             printed, promised = capsys.readouterr().out, output_behind(page, block)
             assert printed == (promised or ""), f"{name(page)}:{block.line} prints something else"
 

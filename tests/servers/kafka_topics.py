@@ -4,10 +4,19 @@ import contextlib
 import time
 import uuid
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 _SECONDS = 30
+_COMMITTED, _UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 
 class KafkaTopics:
@@ -50,10 +59,17 @@ class KafkaTopics:
                 # A client goes on asking the leader it knows, FENCED_LEADER_EPOCH or not, until it sees all topics anew.
                 self.admin.list_topics(timeout=_SECONDS)
 
-    def ends(self, topic, partitions):
-        """The offset behind the last record of each partition."""
+    def await_no_transaction(self, topic, partitions):
+        """Wait until every transaction that wrote to a topic has ended: the broker ends those that lasted too long."""
+        until = time.monotonic() + _SECONDS
+        while self.ends(topic, partitions, _COMMITTED) != self.ends(topic, partitions):
+            assert time.monotonic() < until, f"a transaction is still open after {_SECONDS} s"
+            time.sleep(0.05)
+
+    def ends(self, topic, partitions, isolation=_UNCOMMITTED):
+        """The offset behind the last record of each partition that a reader may come to."""
         wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        found = self.admin.list_offsets(wanted, request_timeout=_SECONDS)
+        found = self.admin.list_offsets(wanted, request_timeout=_SECONDS, isolation_level=isolation)
         return {place.partition: future.result(_SECONDS).offset for place, future in found.items()}
 
     def send(self, topic, values, **message):
@@ -76,6 +92,7 @@ class KafkaTopics:
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "auto.offset.reset": "error",
         }
         consumer = Consumer(config)
@@ -92,7 +109,7 @@ def _until_ends(consumer, waiting):
     until = time.monotonic() + _SECONDS
     while waiting:
         assert time.monotonic() < until, f"no end of partitions {sorted(waiting)} within {_SECONDS} s"
-        for message in consumer.consume(10_000, timeout=0.2):
+        for message in consumer.consume(10_000, timeout=0.05):
             if message.error() is None:
                 messages.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:

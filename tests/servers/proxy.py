@@ -4,12 +4,15 @@ import contextlib
 import socket
 import threading
 
+_ANSWER_SECONDS = 10
+
 
 class Proxy:
     """Forwards a port of this machine to another, message by message as they come in.
 
     `lose_reply_to(text)`: the next message with this text reaches the server, its answer is lost and the client cut off.
     `hold(text)`: the next message with this text is kept, the client cut off; `release()` lets it arrive late.
+    Instead of a text, both take a function that tells the message by its bytes.
     """
 
     def __init__(self, port):
@@ -17,6 +20,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.lost = threading.Event()
+        self._answered = threading.Event()
         self._lock = threading.Lock()
         self._rule = None
         self._held = None
@@ -33,11 +37,13 @@ class Proxy:
         self._rule = ("hold", text)
 
     def release(self):
-        """Deliver the held message, long after its sender was cut off."""
+        """Deliver the held message, long after its sender was cut off, and wait until the server has answered."""
         server, data = self._held
         self._held = None
+        self._answered.clear()
         with contextlib.suppress(OSError):
             server.sendall(data)
+        self._answered.wait(_ANSWER_SECONDS)
         _close(server)
 
     def cut(self):
@@ -78,7 +84,7 @@ class Proxy:
         """Whether the client may go on."""
         with self._lock:
             action, text = self._rule or (None, b"")
-            if action is None or text not in data:
+            if action is None or not (text(data) if callable(text) else text in data):
                 action = None
             else:
                 self._rule = None
@@ -104,6 +110,7 @@ class Proxy:
                 client.sendall(data)
         if silent.is_set():
             self.lost.set()
+            self._answered.set()
         _close(client)
 
 

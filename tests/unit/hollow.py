@@ -201,10 +201,10 @@ def unread_options(modules):
     """`connector.option` that is declared, and looked up by no module of that connector."""
     found = []
     for spec in modules:
-        if spec.name.endswith(".spec"):
-            folder = spec.name.removesuffix("spec")
-            read = set().union(*(_looked_up(module) for module in modules if module.name.startswith(folder)))
-            found += [f"{folder.split('.')[-2]}.{option}" for option in _options(spec) if option not in read]
+        folder, _, module = spec.name.rpartition(".")
+        if module.endswith("spec"):
+            read = set().union(*(_looked_up(module) for module in modules if module.name.startswith(f"{folder}.")))
+            found += [f"{folder.split('.')[-1]}.{option}" for option in _options(spec) if option not in read]
     return found
 
 

@@ -11,15 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from millstream.connectors.kafka.client_options import SECRETS
+from millstream.connectors.kafka.library import AdminClient, Consumer, KafkaError, KafkaException, Producer
 from millstream.errors import ExternalFailure, InvalidStep, MillstreamError, StepFailed
 from millstream.redaction import HIDDEN
-
-try:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-    from confluent_kafka.admin import AdminClient
-except ImportError as problem:
-    _MSG = "the kafka connector needs the package confluent-kafka"
-    raise InvalidStep(_MSG, code="KAFKA-001", hint="pip install 'millstream[kafka]'") from problem
 
 PATIENCE = 60.0
 """For how many seconds a broker that does not answer is asked again."""
@@ -52,10 +46,27 @@ class ClientErrors:
     def __init__(self) -> None:
         self.last: KafkaError | None = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker does not let us in."""
+        return self.last is not None and is_refusal(self.last)
+
     def __call__(self, error: KafkaError) -> None:
         """Called by the client while it is polled."""
-        if self.last is None or not is_refusal(self.last):
+        if not self.is_refused:
             self.last = error
+
+
+class Undelivered:
+    """The first message that did not arrive, and why."""
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, _: Any) -> None:
+        """Called by the client while it is polled, for messages that did not arrive alone."""
+        if error is not None and self.error is None:
+            self.error = error
 
 
 class _QuietLog:
@@ -65,9 +76,17 @@ class _QuietLog:
         _log.debug(*message)
 
 
-def open_producer(config: Mapping[str, Any], *, step: str, errors: ClientErrors | None = None) -> Producer:
-    """A producer with a configuration of `client_config` and more."""
-    return _opened(Producer, config, step, errors)  # type: ignore[no-any-return]
+def open_producer(config: Mapping[str, Any], *, step: str, errors: ClientErrors, undelivered: Undelivered) -> Producer:
+    """An idempotent producer, which spreads keys over partitions as those of other languages do."""
+    fixed = {
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "delivery.report.only.error": True,
+        "on_delivery": undelivered,
+        # How many wait is counted here, where it can be waited for.
+        "queue.buffering.max.messages": 0,
+    }
+    return _opened(Producer, {"compression.type": "lz4", **config, **fixed}, step, errors)  # type: ignore[no-any-return]
 
 
 def open_consumer(

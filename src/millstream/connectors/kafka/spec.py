@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.connectors.kafka.sink_spec import SINK
 from millstream.connectors.kafka.source_spec import SOURCE
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec
 
@@ -13,4 +14,4 @@ def kafka(topics: object = (), *, servers: object, **options: Any) -> ConnectorS
     return ConnectorSpec("kafka", {"topics": topics, "servers": servers, **options})
 
 
-DECLARATION = ConnectorDeclaration(name="kafka", source=SOURCE)
+DECLARATION = ConnectorDeclaration(name="kafka", source=SOURCE, sink=SINK)
