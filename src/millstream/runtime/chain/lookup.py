@@ -12,9 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 
 from millstream.errors import StepFailed
 from millstream.graph.operations.enrich import Lookup
@@ -127,6 +124,7 @@ def _read_file(file: Path, kind: str, schema: pa.Schema) -> pa.Table:
     if kind == "csv":
         options = pa.csv.ConvertOptions(column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False)
         return pa.csv.read_csv(file, convert_options=options)
+
     parsing = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     return pa.json.read_json(file, parse_options=parsing)
 
