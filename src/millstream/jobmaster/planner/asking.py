@@ -68,8 +68,11 @@ class SourceQueries:
         if resting is not None and resting.position == position and self._clock() < resting.not_before:
             return resting
         advance = self._asked(name, position, paused)
-        # Read up to there, it has nothing to say until then.
-        self._resting[name] = dataclasses.replace(advance, dropped={})
+        if advance.not_before:
+            # Read up to there, it has nothing to say until then.
+            self._resting[name] = dataclasses.replace(advance, dropped={})
+        else:
+            self._resting.pop(name, None)
         return advance
 
     def _asked(self, name: str, position: Any, paused: Collection[str]) -> Advance:
