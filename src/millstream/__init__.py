@@ -18,7 +18,6 @@ from millstream.api.functions.window import (
     window_state,
 )
 from millstream.api.job import Job
-from millstream.api.jobfile.load import load_job
 from millstream.api.running.job import RunningJob
 from millstream.api.running.result import EpochSummary, PartitionWatermark, RunResult
 from millstream.api.streams.keyed import KeyedStream
@@ -30,15 +29,6 @@ from millstream.api.values.error_policy import dead_letter
 from millstream.api.values.trigger import Trigger, TriggerContext, TriggerResult
 from millstream.api.values.watermark import WatermarkGenerator
 from millstream.api.values.windows import count_window, cumulative, global_window, session, sliding, tumbling
-from millstream.connectors.collect.spec import collect
-from millstream.connectors.datagen.spec import datagen
-from millstream.connectors.files.spec import files
-from millstream.connectors.jdbc.spec import jdbc
-from millstream.connectors.kafka.spec import kafka
-from millstream.connectors.memory.spec import memory
-from millstream.connectors.nexmark.spec import nexmark
-from millstream.connectors.print.spec import print_rows as print
-from millstream.connectors.rate.spec import rate
 from millstream.errors import MillstreamError
 from millstream.model.flow import FlowControl
 from millstream.plan.deployment import EpochPolicy, MemoryBudget
@@ -48,18 +38,38 @@ from millstream.tracebacks import publish
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from millstream.api.jobfile.load import load_job
+    from millstream.connectors.collect.spec import collect
+    from millstream.connectors.datagen.spec import datagen
     from millstream.connectors.files.reader import read_files
+    from millstream.connectors.files.spec import files
+    from millstream.connectors.jdbc.spec import jdbc
+    from millstream.connectors.kafka.spec import kafka
+    from millstream.connectors.memory.spec import memory
+    from millstream.connectors.nexmark.spec import nexmark
+    from millstream.connectors.print.spec import print_rows as print
+    from millstream.connectors.rate.spec import rate
     from millstream.inspect.state.stored import read_state
 
 
 _LATER = {
+    "collect": "millstream.connectors.collect.spec:collect",
+    "datagen": "millstream.connectors.datagen.spec:datagen",
+    "files": "millstream.connectors.files.spec:files",
+    "jdbc": "millstream.connectors.jdbc.spec:jdbc",
+    "kafka": "millstream.connectors.kafka.spec:kafka",
+    "load_job": "millstream.api.jobfile.load:load_job",
+    "memory": "millstream.connectors.memory.spec:memory",
+    "nexmark": "millstream.connectors.nexmark.spec:nexmark",
+    "print": "millstream.connectors.print.spec:print_rows",
+    "rate": "millstream.connectors.rate.spec:rate",
     "read_files": "millstream.connectors.files.reader:read_files",
     "read_state": "millstream.inspect.state.stored:read_state",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need heavier libraries are loaded when they are first used."""
+    """Names that few scripts use, or that need heavier libraries, are loaded when they are first used."""
     if name not in _LATER:
         msg = f"module 'millstream' has no attribute {name!r}"
         raise AttributeError(msg)

@@ -7,6 +7,7 @@ Another package brings its own through entry points of the groups `millstream.en
 
 from __future__ import annotations
 
+import functools
 import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,11 +53,17 @@ def names(group: Group) -> list[str]:
 def find(group: Group, name: str) -> Any:
     """What bears a name; `KeyError` where nothing does."""
     if name in _OURS[group]:
-        return load(_OURS[group][name])
+        return _own(group, name)
     for point in _brought(group):
         if point.name == name:
             return point.load()
     raise KeyError(name)
+
+
+@functools.cache
+def _own(group: Group, name: str) -> Any:
+    """What bears a name of ours; it is asked for in every epoch."""
+    return load(_OURS[group][name])
 
 
 def _brought(group: Group) -> tuple[EntryPoint, ...]:

@@ -35,6 +35,7 @@ from millstream.checkpoint.manifest import (
     ParticipantRecord,
     decode_manifest,
     encode_manifest,
+    epoch_of,
     manifest_name,
     manifest_prefix,
 )
@@ -82,8 +83,8 @@ class EpochCoordinator:
         self._retained = retained
         self.phase = Phase.COMMITTED
         self._newest: EpochManifest | None = None
-        self._kept: list[str] = []
-        """Names of the lineage's manifests, so that retiring one does not list the store every epoch."""
+        self._kept: dict[str, int] = {}
+        """The lineage's manifests by name, with their epochs, so that retiring one does not list the store every epoch."""
 
     # Start.
 
@@ -110,7 +111,7 @@ class EpochCoordinator:
         parted = sort_manifests(names, durable=head.epoch, token=self._identity.token)
         for name in parted.undecided:
             self._store.delete(name)
-        self._kept += parted.kept
+        self._kept |= {name: epoch_of(name) for name in parted.kept}
 
     # One epoch.
 
@@ -229,7 +230,7 @@ class EpochCoordinator:
             self.abort()
             raise
         self._newest = manifest
-        self._kept.append(name)
+        self._kept[name] = manifest.epoch
         self._enter(Phase.DURABLE)
 
     def _publish(self, manifest: EpochManifest) -> None:
@@ -250,7 +251,6 @@ class EpochCoordinator:
         """Remove manifests of epochs far behind."""
         durable = self._head.current.epoch
         assert durable is not None, "an epoch was just published"
-        past = retired_manifests(self._kept, durable=durable, retained=self._retained)
-        for name in past:
+        for name in retired_manifests(self._kept, durable=durable, retained=self._retained):
             self._store.delete(name)
-        self._kept = [name for name in self._kept if name not in past]
+            del self._kept[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -148,9 +148,9 @@ def sort_manifests(names: Iterable[str], *, durable: int | None, token: int) -> 
     return parted
 
 
-def retired_manifests(names: Iterable[str], *, durable: int, retained: int) -> list[str]:
-    """Manifests of epochs far behind. By epoch, so that an owner replaced meanwhile removes nothing newer."""
-    return [name for name in names if epoch_of(name) <= durable - retained]
+def retired_manifests(epochs: Mapping[str, int], *, durable: int, retained: int) -> list[str]:
+    """Manifests of epochs far behind, of all with their epochs. An owner replaced meanwhile thus removes nothing newer."""
+    return [name for name, epoch in epochs.items() if epoch <= durable - retained]
 
 
 class ReadBack(StrEnum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from millstream.graph.job_graph import Vertex
 from millstream.graph.render import policy_text, runs_text
@@ -14,8 +14,7 @@ from millstream.model.ids import StepId
 _ENTITIES = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "#": "#35;", "`": "#96;", "\n": " ", "\r": " "}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class Box(NamedTuple):
     """A box around steps and other boxes in a flowchart: a chain, a level, a deployment."""
 
     label: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 from millstream.model.connector import NewerOutput
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class Start(NamedTuple):
     """What the person who starts a job says about its past.
 
     Args:

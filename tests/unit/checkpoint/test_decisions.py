@@ -140,9 +140,9 @@ def test_undecided_manifests_are_those_of_earlier_owners_beyond_the_head():
 
 
 def test_manifests_retire_by_epoch():
-    names = [manifest_name("l", epoch, 1) for epoch in range(6)]
-    assert retired_manifests(names, durable=5, retained=2) == names[:4]
-    assert retired_manifests(names, durable=5, retained=6) == []
+    epochs = {manifest_name("l", epoch, 1): epoch for epoch in range(6)}
+    assert retired_manifests(epochs, durable=5, retained=2) == list(epochs)[:4]
+    assert retired_manifests(epochs, durable=5, retained=6) == []
 
 
 @pytest.mark.parametrize(

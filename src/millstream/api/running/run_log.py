@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.api.running.result import EpochSummary, RunResult
-from millstream.checkpoint.lease import LeaseRecord
 from millstream.errors import MillstreamError
 from millstream.model.time import instant_text
 from millstream.redaction import redacted
+
+if TYPE_CHECKING:
+    from millstream.checkpoint.lease import LeaseRecord
 
 RUN = logging.getLogger("millstream.run")
 """Starts, epochs, savepoints and ends. Programs learn of an end by themselves, so nothing is printed unless someone listens."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from millstream.errors import InvalidExpression
 
@@ -21,8 +21,7 @@ NOT_BOOLEAN = "EXPR-010"
 UNTYPED = "EXPR-011"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(NamedTuple):
     """The expression being read, so that every refusal can name it and its step."""
 
     text: str

@@ -6,19 +6,18 @@ and that row counts as one of its own stage already, as in SQL's MATCH_RECOGNIZE
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
 from millstream.graph.expressions.expression import Expression
 from millstream.graph.expressions.refusal import NOT_BOOLEAN, Site
-from millstream.graph.expressions.term import named
 from millstream.graph.operations.aggregate import Aggregate, result_type
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.model.schema import Field, Schema
+from millstream.model.types import type_name
 
 NAVIGATION = ("first", "last")
 FOLDS = ("count", "sum", "avg", "min", "max")
@@ -27,8 +26,7 @@ PROCESSING_TIME = f"{_CLOCK}()"
 """In a condition: the clock of the epoch in milliseconds since 1970, as if it were a column of the row under test."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(NamedTuple):
     """A value taken from the rows of one stage."""
 
     kind: str
@@ -45,8 +43,7 @@ class Reference:
         return f"{self.kind}({of}{f', {self.offset}' if self.offset else ''})"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MatchExpression:
+class MatchExpression(NamedTuple):
     """Checked text over the rows of a match."""
 
     references: tuple[Reference, ...]
@@ -88,7 +85,7 @@ def read_match_expression(
     schema = Schema((*(field for field in beside if field.name not in references), *fields))
     expression = Compiler(schema, site).expression(tree)
     if predicate and expression.type != pa.bool_():
-        raise site.refuse(NOT_BOOLEAN, "must be boolean", found=named(expression.type), hint="compare it")
+        raise site.refuse(NOT_BOOLEAN, "must be boolean", found=type_name(expression.type), hint="compare it")
     return MatchExpression(references=tuple(references.values()), expression=expression, tree=tree, schema=schema)
 
 

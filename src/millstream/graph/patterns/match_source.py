@@ -6,9 +6,8 @@ with null is neither true nor false, as in SQL.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,8 +24,7 @@ _PLAIN = re.compile(r"(constants|row)\[(\d+)\]")
 _COUNTED = {"Add": "+", "Sub": "-", "Mul": "*"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MatchSource:
+class MatchSource(NamedTuple):
     """Source of an expression over `row`, `cells`, `constants` and `values`, one item for each reference."""
 
     text: str

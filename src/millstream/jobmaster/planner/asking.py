@@ -77,9 +77,12 @@ class SourceQueries:
         if resting is not None and resting.position == position and self._clock() < resting.not_before:
             return SourceReading(resting)
         reading = self._asked(name, position, paused)
-        # Read up to there, it has nothing to say until then.
-        reached = reading.advance.position if reading.jump is None else reading.jump
-        self._resting[name] = dataclasses.replace(reading.advance, position=reached, dropped={})
+        if reading.advance.not_before:
+            # Read up to there, it has nothing to say until then.
+            reached = reading.advance.position if reading.jump is None else reading.jump
+            self._resting[name] = dataclasses.replace(reading.advance, position=reached, dropped={})
+        else:
+            self._resting.pop(name, None)
         return reading
 
     def _asked(self, name: str, position: Any, paused: Collection[str]) -> SourceReading:

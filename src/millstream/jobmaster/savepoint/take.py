@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -81,5 +80,12 @@ def _record(
         uids=manifest.uids,
         counts=manifest.counts,
         created_at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        version=version("millstream"),
+        version=_version(),
     )
+
+
+def _version() -> str:
+    # It brings thirty modules along, which a run without savepoints does not need.
+    from importlib.metadata import version
+
+    return version("millstream")

@@ -1,16 +1,21 @@
-"""Coroutine functions over rows: one event loop per thread, a bounded number of rows at a time."""
+"""Coroutine functions over rows: one event loop per thread, a bounded number of rows at a time.
+
+`asyncio` is imported where it is used: it brings `ssl` and forty more modules along, which jobs without coroutines do not need.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.graph.operations.enrich import AsyncMap
 from millstream.runtime.bad_records import UserProblem
+
+if TYPE_CHECKING:
+    import asyncio
 
 _thread = threading.local()
 _loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
@@ -32,6 +37,8 @@ def answers(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAn
 
 def event_loop() -> asyncio.AbstractEventLoop:
     """The loop of this thread: it lives on between batches, so that clients with open connections keep working."""
+    import asyncio
+
     loop: asyncio.AbstractEventLoop | None = getattr(_thread, "loop", None)
     if loop is None or loop.is_closed():
         loop = _thread.loop = asyncio.new_event_loop()
@@ -41,6 +48,8 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[AsyncAnswer]:
     """As many workers as may run at a time take row after row."""
+    import asyncio
+
     waiting = iter(enumerate(rows))
     given: list[AsyncAnswer] = []
 
@@ -56,6 +65,8 @@ async def _all(operation: AsyncMap, rows: Sequence[dict[str, Any]]) -> list[Asyn
 
 async def _one(operation: AsyncMap, place: int, row: dict[str, Any]) -> AsyncAnswer:
     """One row: tried again after a failure or a timeout, each time after a longer pause."""
+    import asyncio
+
     function: Callable[[dict[str, Any]], Awaitable[Any]] = operation.function.target
     problem: UserProblem | None = None
     for attempt in range(operation.retries + 1):

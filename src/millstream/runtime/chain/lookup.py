@@ -12,9 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 
 from millstream.errors import StepFailed
 from millstream.graph.operations.enrich import Lookup
@@ -122,13 +119,21 @@ def read_table(path: Path, kind: str, schema: pa.Schema) -> pa.Table:
 
 
 def _read_file(file: Path, kind: str, schema: pa.Schema) -> pa.Table:
+    # Readers of files come from where they are wanted: that of parquet brings all file systems along.
     if kind == "parquet":
-        return pa.parquet.read_table(file)
+        from pyarrow import parquet
+
+        return parquet.read_table(file)
     if kind == "csv":
-        options = pa.csv.ConvertOptions(column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False)
-        return pa.csv.read_csv(file, convert_options=options)
-    parsing = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    return pa.json.read_json(file, parse_options=parsing)
+        from pyarrow import csv
+
+        options = csv.ConvertOptions(column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False)
+        return csv.read_csv(file, convert_options=options)
+
+    from pyarrow import json
+
+    parsing = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    return json.read_json(file, parse_options=parsing)
 
 
 def decoded(content: str) -> pa.Table:

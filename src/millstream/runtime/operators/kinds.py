@@ -1,61 +1,59 @@
-"""Which operator serves a keyed node: one table for all engines. A new operator is one line here."""
+"""Which operators serve a keyed operation: one table for all engines. A new operator is one line here.
+
+They are named, as connectors are: a process loads the operators of its job, and not the eighty modules of all of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from millstream.errors import InvalidPlan
+from millstream.graph.operation import Operation
+from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
+from millstream.graph.operations.join import Join, TemporalJoin, WindowJoin
+from millstream.graph.operations.pattern import MatchPattern
+from millstream.graph.operations.process import CoProcess, Process
+from millstream.graph.operations.rank import Deduplicate, TopN, WindowRank
+from millstream.graph.operations.rules import Patterns
+from millstream.graph.operations.sample import Sample
+from millstream.graph.operations.window import Window
 from millstream.graph.stream_graph import StreamNode
 from millstream.registry import load
-from millstream.runtime.operators.aggregate.operator import AGGREGATE
-from millstream.runtime.operators.aggregate.running import AGGREGATE_BY_ROW, REDUCE
 from millstream.runtime.operators.declaration import KeyedKind
-from millstream.runtime.operators.join.streams import JOIN
-from millstream.runtime.operators.join.temporal import TEMPORAL_JOIN
-from millstream.runtime.operators.join.windows import WINDOW_JOIN
-from millstream.runtime.operators.pattern.operator import PATTERN
-from millstream.runtime.operators.pattern.rules import PATTERN_RULES
-from millstream.runtime.operators.process.broadcast import BROADCAST_PROCESS
-from millstream.runtime.operators.process.co_process import CO_PROCESS
-from millstream.runtime.operators.process.operator import PROCESS
-from millstream.runtime.operators.rank.first_rows import FIRST_ROW
-from millstream.runtime.operators.rank.operator import DEDUPLICATE, TOP_N
-from millstream.runtime.operators.rank.windows import WINDOW_RANK
-from millstream.runtime.operators.sample.operator import SAMPLE
-from millstream.runtime.operators.window.bins import BINNED_WINDOW
-from millstream.runtime.operators.window.clock_bins import CLOCK_WINDOW
-from millstream.runtime.operators.window.row_windows import ROW_WINDOW
-from millstream.runtime.operators.window.sessions import MERGED_SESSION
-from millstream.runtime.operators.window.triggered.operator import TRIGGERED_WINDOW
 from millstream.state.slots import Store
 
-KINDS: tuple[KeyedKind, ...] = (
-    AGGREGATE,
-    AGGREGATE_BY_ROW,
-    REDUCE,
-    PROCESS,
-    CO_PROCESS,
-    BROADCAST_PROCESS,
-    JOIN,
-    TEMPORAL_JOIN,
-    WINDOW_JOIN,
-    FIRST_ROW,
-    DEDUPLICATE,
-    TOP_N,
-    WINDOW_RANK,
-    SAMPLE,
-    BINNED_WINDOW,
-    CLOCK_WINDOW,
-    MERGED_SESSION,
-    ROW_WINDOW,
-    TRIGGERED_WINDOW,
-    PATTERN,
-    PATTERN_RULES,
-)
-"""At most one of them fits a node, so that their order decides nothing."""
+KINDS: dict[type[Operation], tuple[str, ...]] = {
+    KeyedAggregate: ("aggregate.operator:AGGREGATE", "aggregate.running:AGGREGATE_BY_ROW"),
+    Reduce: ("aggregate.running:REDUCE",),
+    Process: ("process.operator:PROCESS",),
+    CoProcess: ("process.co_process:CO_PROCESS", "process.broadcast:BROADCAST_PROCESS"),
+    Join: ("join.streams:JOIN",),
+    TemporalJoin: ("join.temporal:TEMPORAL_JOIN",),
+    WindowJoin: ("join.windows:WINDOW_JOIN",),
+    TopN: ("rank.operator:TOP_N",),
+    Deduplicate: ("rank.operator:DEDUPLICATE", "rank.first_rows:FIRST_ROW"),
+    WindowRank: ("rank.windows:WINDOW_RANK",),
+    Sample: ("sample.operator:SAMPLE",),
+    Window: (
+        *("window.bins:BINNED_WINDOW", "window.clock_bins:CLOCK_WINDOW", "window.sessions:MERGED_SESSION"),
+        *("window.row_windows:ROW_WINDOW", "window.triggered.operator:TRIGGERED_WINDOW"),
+    ),
+    MatchPattern: ("pattern.operator:PATTERN",),
+    Patterns: ("pattern.rules:PATTERN_RULES",),
+}
+"""By operation, the `KeyedKind`s that share its nodes. At most one of them fits a node, so that their order decides nothing."""
+
+
+def kinds_of(operation: type[Operation]) -> Iterator[KeyedKind]:
+    """Our operators for an operation, or for the one of ours that it derives from."""
+    for base in operation.__mro__:
+        for place in KINDS.get(base, ()):
+            yield load(f"{__package__}.{place}")
 
 
 def kind_of(node: StreamNode) -> KeyedKind:
     """The operator of a keyed node: one of the table, or the one that an operation of another package names."""
-    for kind in KINDS:
+    for kind in kinds_of(type(node.operation)):
         if kind.fits(node):
             return kind
     reference = node.operation.operator

@@ -38,11 +38,17 @@ PRELOADED = (
     "pyspark.core.broadcast",
     "pyspark.core.files",
     "pyarrow.compute",
+    "pyarrow.acero",
     "pandas",
+    "pyarrow.pandas_compat",
     "millstream.spark.query.source",
     "millstream.spark.query.level",
+    "millstream.runtime.operators.aggregate.operator",
+    "millstream.runtime.operators.process.operator",
+    "millstream.runtime.operators.window.bins",
 )
-"""What Python processes of Spark import when they run a job of ours; one that is not there is theirs to miss."""
+"""What Python processes of Spark import when they run a job of ours; one that is not there is theirs to miss. Of the operators,
+those that most jobs have."""
 _LONGEST_REQUEST = 1 << 22
 
 

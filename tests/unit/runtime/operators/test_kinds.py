@@ -1,6 +1,8 @@
 """One table says which operator serves a keyed node; an operation of another package names its own."""
 
 import dataclasses
+import subprocess
+import sys
 from typing import ClassVar
 
 import pytest
@@ -8,8 +10,9 @@ from tests.golden.cases import load_cases
 
 import millstream as ms
 from millstream.errors import InvalidPlan, MillstreamError
+from millstream.graph.operations.aggregate import KeyedAggregate
 from millstream.runtime.operators.declaration import KeyedKind
-from millstream.runtime.operators.kinds import KINDS, kind_of, stores_of
+from millstream.runtime.operators.kinds import KINDS, kind_of, kinds_of, stores_of
 from millstream.runtime.operators.process.operator import PROCESS
 
 
@@ -30,14 +33,48 @@ def golden_nodes():
     return nodes
 
 
+def all_kinds():
+    return [kind for operation in KINDS for kind in kinds_of(operation)]
+
+
 def test_exactly_one_kind_fits_each_keyed_node(golden_nodes):
-    fitting = {node.id: [KINDS.index(kind) for kind in KINDS if kind.fits(node)] for node in golden_nodes}
-    assert not {step: places for step, places in fitting.items() if len(places) != 1}
+    fitting = {node.id: [kind.operator for kind in all_kinds() if kind.fits(node)] for node in golden_nodes}
+    assert not {step: operators for step, operators in fitting.items() if len(operators) != 1}
 
 
 def test_every_kind_has_a_golden_node(golden_nodes):
-    unmet = [kind.operator.__name__ for kind in KINDS if not any(kind.fits(node) for node in golden_nodes)]
+    unmet = [kind.operator.__name__ for kind in all_kinds() if not any(kind.fits(node) for node in golden_nodes)]
     assert not unmet
+
+
+def test_every_kind_stands_beside_the_operation_that_it_takes():
+    assert {operation: {kind.takes for kind in kinds_of(operation)} for operation in KINDS} == {
+        operation: {operation} for operation in KINDS
+    }
+
+
+def test_a_process_loads_the_operators_of_its_job_alone():
+    code = (
+        "import sys, millstream as ms\n"
+        "job = ms.Job('counts')\n"
+        "rows = job.source('in', ms.memory([{'k': 'a'}]), schema='k string').key_by('k')\n"
+        "rows.aggregate(n=ms.count(), id='n').sink('out', ms.collect('out'))\n"
+        "job.run(local=True)\n"
+        "print([name for name in sys.modules if name.startswith('millstream.runtime.operators.pattern')])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+class Tallied(KeyedAggregate):
+    """An operation of another package that is one of ours with another name."""
+
+
+def test_an_operation_that_derives_from_one_of_ours_has_its_operator(node):
+    tallied = Tallied(
+        **{field.name: getattr(node.operation, field.name) for field in dataclasses.fields(node.operation)}
+    )
+    assert kind_of(dataclasses.replace(node, operation=tallied)) is kind_of(node)
 
 
 class Nothing:
