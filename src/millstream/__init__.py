@@ -31,10 +31,12 @@ from millstream.api.values.trigger import Trigger, TriggerContext, TriggerResult
 from millstream.api.values.watermark import WatermarkGenerator
 from millstream.api.values.windows import count_window, cumulative, global_window, session, sliding, tumbling
 from millstream.connectors.collect.spec import collect
+from millstream.connectors.consumer.spec import consumer
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
 from millstream.connectors.jdbc.spec import jdbc
 from millstream.connectors.kafka.spec import kafka
+from millstream.connectors.loader.spec import loader
 from millstream.connectors.memory.spec import memory
 from millstream.connectors.nexmark.spec import nexmark
 from millstream.connectors.print.spec import print_rows as print
@@ -109,6 +111,7 @@ __all__ = [
     "WindowedStream",
     "avg",
     "collect",
+    "consumer",
     "count",
     "count_distinct",
     "count_window",
@@ -123,6 +126,7 @@ __all__ = [
     "kafka",
     "last",
     "load_job",
+    "loader",
     "max",
     "memory",
     "min",
