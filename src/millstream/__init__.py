@@ -40,11 +40,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from millstream.api.jobfile.load import load_job
     from millstream.connectors.collect.spec import collect
+    from millstream.connectors.consumer.spec import consumer
     from millstream.connectors.datagen.spec import datagen
     from millstream.connectors.files.reader import read_files
     from millstream.connectors.files.spec import files
     from millstream.connectors.jdbc.spec import jdbc
     from millstream.connectors.kafka.spec import kafka
+    from millstream.connectors.loader.spec import loader
     from millstream.connectors.memory.spec import memory
     from millstream.connectors.nexmark.spec import nexmark
     from millstream.connectors.print.spec import print_rows as print
@@ -59,6 +61,8 @@ _LATER = {
     "jdbc": "millstream.connectors.jdbc.spec:jdbc",
     "kafka": "millstream.connectors.kafka.spec:kafka",
     "load_job": "millstream.api.jobfile.load:load_job",
+    "consumer": "millstream.connectors.consumer.spec:consumer",
+    "loader": "millstream.connectors.loader.spec:loader",
     "memory": "millstream.connectors.memory.spec:memory",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
     "print": "millstream.connectors.print.spec:print_rows",
@@ -119,6 +123,7 @@ __all__ = [
     "WindowedStream",
     "avg",
     "collect",
+    "consumer",
     "count",
     "count_distinct",
     "count_window",
@@ -133,6 +138,7 @@ __all__ = [
     "kafka",
     "last",
     "load_job",
+    "loader",
     "max",
     "memory",
     "min",

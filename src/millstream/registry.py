@@ -24,7 +24,21 @@ _OURS: dict[Group, dict[str, str]] = {
     },
     "connectors": {
         name: f"millstream.connectors.{name}.spec:DECLARATION"
-        for name in ("collect", "datagen", "files", "jdbc", "kafka", "memory", "nexmark", "print", "rate")
+        for name in (
+            *(
+                "collect",
+                "consumer",
+                "datagen",
+                "files",
+                "jdbc",
+                "kafka",
+                "loader",
+                "memory",
+                "nexmark",
+                "print",
+                "rate",
+            ),
+        )
     },
     "operations": {},
 }

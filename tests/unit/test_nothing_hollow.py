@@ -41,12 +41,14 @@ UNUSED = {
     "millstream.api.values.aggregates:sum": FOR_USERS,
     "millstream.checkpoint.failpoint:reset": "the tests of one process count failpoints anew",
     "millstream.connectors.collect.sink:collected_table": DOCUMENTED,
+    "millstream.connectors.consumer.spec:consumer": FOR_USERS,
     "millstream.connectors.datagen.spec:datagen": FOR_USERS,
     "millstream.connectors.files.reader:published_files": DOCUMENTED,
     "millstream.connectors.files.reader:read_files": FOR_USERS,
     "millstream.connectors.files.spec:files": FOR_USERS,
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,
     "millstream.connectors.kafka.spec:kafka": FOR_USERS,
+    "millstream.connectors.loader.spec:loader": FOR_USERS,
     "millstream.connectors.nexmark.dataset:event_table": "the oracle of examples/nexmark reads its events from it",
     "millstream.connectors.print.spec:print_rows": FOR_USERS,
     "millstream.connectors.rate.spec:rate": FOR_USERS,
@@ -70,7 +72,6 @@ CAPABILITIES = {
     "SourceCapability.AT_LEAST_ONCE": TO_COME,
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.UPSERT_BY_KEY": TO_COME,
-    "SinkCapability.IDEMPOTENT": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,
 }
 UNREAD_FIELDS = {

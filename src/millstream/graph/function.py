@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from millstream.errors import InvalidStep
+from millstream.model.connector import ConnectorSpec
 from millstream.registry import load
 
 _MARK = "_millstream_nondeterministic"
@@ -66,10 +67,16 @@ def function_ref(target: Any, *, step: str | None = None) -> FunctionRef:
 
 
 def functions_in(operation: Any) -> list[FunctionRef]:
-    """The user functions of an operation, also those inside its pattern, trigger or evictor."""
+    """The user functions of an operation, also those inside its pattern, trigger, evictor or connector."""
     given = [getattr(operation, field.name) for field in dataclasses.fields(operation)]
-    parts = [part for each in given for part in getattr(each, "functions", (each,))]
+    parts = [part for each in given for part in _parts(each)]
     return [part for part in parts if isinstance(part, FunctionRef)]
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, ConnectorSpec):
+        return value.options.values()
+    return getattr(value, "functions", (value,))
 
 
 def with_functions(operation: T, made: Callable[[FunctionRef], FunctionRef]) -> T:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import InvalidStep
+from millstream.graph.function import FunctionRef
 from millstream.graph.operation import Operation, Outputs, PlacedStep, ResolvedStep
 from millstream.graph.outputs import OnError, column_of, with_dead
 from millstream.graph.step import MAIN
@@ -137,5 +138,7 @@ def _connector_text(connector: ConnectorSpec) -> str:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, FunctionRef):
+        return value.describe()
     text = repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -1,0 +1,107 @@
+"""Options of the `loader` source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from millstream.connectors.loader.context import LoaderContext
+from millstream.connectors.user_functions import check_function, function_option, given_function
+from millstream.errors import InvalidStep
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
+from millstream.model.guarantee import SourceCapability
+from millstream.model.schema import Schema
+from millstream.model.time import duration_ms
+
+LoadFunction = Callable[[Any, LoaderContext], Any]
+
+
+def loader(
+    function: LoadFunction | str,
+    *,
+    replayable: bool = False,
+    positions: LoadFunction | str | None = None,
+    acknowledge: LoadFunction | str | None = None,
+    start: Any = None,
+    poll: str | None = None,
+    check: bool = False,
+) -> ConnectorSpec:
+    """Rows that a function of yours loads, with any library.
+
+    Args:
+        function: `def load(start, ctx)`, a generator of `rows, position`: what comes behind the position `start`, and the
+            position behind it. A position is any JSON value that you can go on from. Or `module:function`.
+        replayable: you promise that the same position gives the same rows, always. The workers then call the function again.
+        positions: `def look(start, ctx)`, a generator of `number, position`: about how many rows lie before each position.
+            With it the driver loads no rows itself.
+        acknowledge: `def acknowledge(position, ctx)`, called when everything before a position is published.
+        start: the first position.
+        poll: such as `10s`: where the function ends, it is called again after that time. Without it, its end is the end.
+        check: let the driver load each row too, and compare: a broken promise is an error.
+    """
+    given = {"function": function, "positions": positions, "acknowledge": acknowledge}
+    options = {"replayable": replayable, "start": start, "poll": poll, "check": check}
+    return ConnectorSpec("loader", {**{name: given_function(value) for name, value in given.items()}, **options})
+
+
+def _json(value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as problem:
+        msg = f"a JSON value ({problem})"
+        raise ValueError(msg) from None
+
+
+def _duration(value: str | None) -> str | None:
+    if value is not None and duration_ms(value, what="poll") <= 0:
+        msg = "a duration above zero, such as '10s'"
+        raise ValueError(msg)
+    return value
+
+
+def _check(options: Options, _: Schema, step: str) -> None:
+    check_function(options["function"], "load(start, ctx)", step=step, code="LOADER-001")
+    if options["positions"] is not None:
+        check_function(options["positions"], "look(start, ctx)", step=step, code="LOADER-001")
+    if options["acknowledge"] is not None:
+        check_function(options["acknowledge"], "acknowledge(position, ctx)", step=step, code="LOADER-001")
+    if not options["replayable"]:
+        msg = "a loader must promise that the same position gives the same rows"
+        raise InvalidStep(msg, code="LOADER-002", step=step, hint="pass replayable=True if it does")
+    if not options["function"].is_deterministic:
+        msg = "a load function that is marked as not deterministic cannot promise the same rows"
+        found = options["function"].describe()
+        raise InvalidStep(msg, code="LOADER-002", step=step, found=found, hint="leave replayable= out")
+
+
+def _is_bounded(options: Options) -> bool:
+    return options["poll"] is None
+
+
+DECLARATION = ConnectorDeclaration(
+    name="loader",
+    source=SourceDeclaration(
+        options={
+            "function": function_option(
+                "`load(start, ctx)`, a generator of rows and the position behind", is_needed=True
+            ),
+            "replayable": Option(kind=(bool,), default=False, doc="the same position gives the same rows, always"),
+            "positions": function_option("`look(start, ctx)`, a generator of numbers of rows and positions"),
+            "acknowledge": function_option("`acknowledge(position, ctx)`, called when what lies before is published"),
+            "start": Option(kind=(object, bool), default=None, check=_json, doc="the first position, any JSON value"),
+            "poll": Option(
+                kind=(str, type(None)),
+                default=None,
+                check=_duration,
+                doc="time after which an ended function is called again",
+            ),
+            "check": Option(kind=(bool,), default=False, doc="load every row twice and compare"),
+        },
+        capability=SourceCapability.REPLAYABLE,
+        enumerator="millstream.connectors.loader.source:LoaderEnumerator",
+        reader="millstream.connectors.loader.source:LoaderReader",
+        is_bounded=_is_bounded,
+        check=_check,
+    ),
+)
