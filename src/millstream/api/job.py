@@ -19,6 +19,7 @@ from millstream.model.connector import ConnectorSpec, NewerOutput
 from millstream.model.flow import FlowControl
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name
+from millstream.model.mode import mode_named
 from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
@@ -42,6 +43,7 @@ class Job:
         max_parallelism: number of key groups; fixed for the life of the job's state.
         on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
         chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
+        mode: `STREAMING`, `BATCH_ROLLER` or `SQL_TASK`; follows from the sources where it is not said.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Job:
         max_parallelism: int = 128,
         on_stop: OnStop = "cancel",
         chaining: bool = True,
+        mode: str | None = None,
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -65,6 +68,7 @@ class Job:
             max_parallelism=max_parallelism,
             on_stop=on_stop,
             chaining=chaining,
+            mode=None if mode is None else mode_named(mode),
         )
         self._steps = JobSteps()
 

@@ -25,6 +25,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     token: int
     guarantee: str
+    mode: str = ""
     fingerprint: Fingerprint
     parallelism: int
     depth: int
@@ -65,6 +66,7 @@ def manifest_of(
         token=identity.token,
         kind=staged.kind,
         guarantee=identity.guarantee,
+        mode=identity.mode,
         requirements=identity.requirements,
         fingerprint=identity.fingerprint.whole,
         fingerprint_steps=identity.fingerprint.steps,

@@ -14,6 +14,7 @@ from millstream.graph.step import Step, StepInput, step_uid
 from millstream.model.connector import ConnectorSpec
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name, step_id
+from millstream.model.mode import mode_named
 from millstream.redaction import SecretUrl
 
 FORMAT = 1
@@ -47,6 +48,8 @@ def model_from_json(value: dict[str, Any]) -> StreamModel:
         )
     requirements = dict(value["requirements"])
     requirements["guarantee"] = guarantee_of(requirements.get("guarantee", ""))
+    if requirements.get("mode") is not None:
+        requirements["mode"] = mode_named(requirements["mode"])
     return StreamModel(
         name=job_name(value["name"]),
         requirements=built(Requirements, requirements),

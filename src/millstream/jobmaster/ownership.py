@@ -88,6 +88,7 @@ class Ownership:
             lineage=self.lineage,
             token=self.lease.token,
             guarantee=guarantee,
+            mode=self._deployment.mode,
             fingerprint=plan.fingerprint,
             engine=self._engine,
             parallelism=plan.parallelism,

@@ -105,7 +105,7 @@ class Run:
 
     def _report_start(self, listener: Listener | None) -> None:
         result, resumed = self.result, self.resumed
-        result.guarantee = self.deployment.plan.graph.requirements.guarantee
+        result.guarantee, result.mode = self.deployment.plan.graph.requirements.guarantee, self.deployment.mode
         if result.resumed_from is None and resumed is not None:
             result.resumed_from = resumed.epoch
         self._progress = Progress(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from millstream import registry
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
+from millstream.model.mode import Mode
 from millstream.model.schema import Schema
 from millstream.redaction import shown_url
 
@@ -64,6 +65,8 @@ class SourceDeclaration:
     enumerator: str
     reader: str
     is_bounded: Callable[[Options], bool] = _never
+    mode: Mode = Mode.STREAMING
+    """Of a job that reads such a source to its end; an unbounded source makes any job a streaming one."""
     schema: Callable[[Options], Any] | None = None
     """For sources that know their columns: called when the user gives no `schema=`."""
     capability_of: Callable[[Options], SourceCapability] | None = None

@@ -10,6 +10,7 @@ from typing import Literal
 from millstream.errors import InvalidPlan
 from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
+from millstream.model.mode import Mode
 from millstream.plan.flink_keys import refuse_flink_key
 from millstream.plan.option_values import Milliseconds, milliseconds, of_kind, path_or_url, settings, whole, wrong
 from millstream.plan.partitioned import PartitionedPlan
@@ -205,6 +206,7 @@ class DeploymentPlan:
     epochs: EpochPolicy
     confs: tuple[tuple[str, str], ...]
     is_bounded: bool
+    mode: Mode
     epoch_interval: int
     on_stop: OnStop
 

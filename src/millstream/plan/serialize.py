@@ -160,6 +160,7 @@ def _deployed(plan: DeploymentPlan) -> dict[str, Any]:
         "flow": [{**dataclasses.asdict(flow), "key": list(flow.key)} for flow in plan.flow],
         "edges": [dataclasses.asdict(edge) for edge in plan.edges],
         "is_bounded": plan.is_bounded,
+        "mode": plan.mode,
         "epoch_interval": plan.epoch_interval,
     }
 

@@ -26,6 +26,7 @@ _JOB_KEYS = (
     "max_parallelism",
     "on_stop",
     "chaining",
+    "mode",
     "steps",
 )
 _CHAIN = "start_new_chain"

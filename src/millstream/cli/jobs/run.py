@@ -101,7 +101,7 @@ def run(
             **({} if local else {"debug": debug}),
         )
         guarantee = plan.plan.graph.requirements.guarantee
-        figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee)
+        figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee, mode=plan.mode)
         result = _run(plan, engine, output, figures)
         if result.ended == "cancelled":
             raise typer.Exit(INTERRUPTED)

@@ -35,6 +35,7 @@ def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
         epochs=deployment.epochs,
         confs=deployment.confs,
         is_bounded=is_bounded,
+        mode=plan.graph.mode,
         epoch_interval=requirements.epoch_interval,
         on_stop=deployment.on_stop or requirements.on_stop,
     )
