@@ -26,6 +26,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     guarantee: str
     mode: str = ""
+    params: dict[str, Any] = {}
     fingerprint: Fingerprint
     parallelism: int
     depth: int
@@ -67,6 +68,7 @@ def manifest_of(
         kind=staged.kind,
         guarantee=identity.guarantee,
         mode=identity.mode,
+        params=identity.params,
         requirements=identity.requirements,
         fingerprint=identity.fingerprint.whole,
         fingerprint_steps=identity.fingerprint.steps,

@@ -15,6 +15,7 @@ from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId
 from millstream.model.mode import Mode, ModeOfSource, mode_of_sources
+from millstream.model.params import Param
 
 OnStop = Literal["cancel", "suspend", "drain"]
 ON_STOP: tuple[OnStop, ...] = get_args(OnStop)
@@ -36,6 +37,8 @@ class Requirements:
     """Whether steps are fused; without, every step is a vertex of its own, so that its load is seen apart."""
     mode: Mode | None = None
     """What the author said; `None`: it follows from the sources."""
+    params: tuple[Param, ...] = ()
+    """What each run of the job is given."""
 
     def __post_init__(self) -> None:
         checked_on_stop(self.on_stop)

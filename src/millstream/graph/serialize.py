@@ -15,6 +15,7 @@ from millstream.model.connector import ConnectorSpec
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name, step_id
 from millstream.model.mode import mode_named
+from millstream.model.params import declared_params, written_params
 from millstream.redaction import SecretUrl
 
 FORMAT = 1
@@ -30,7 +31,7 @@ def model_to_json(model: StreamModel, *, portable: bool = True) -> dict[str, Any
     return {
         "format": FORMAT,
         "name": model.name,
-        "requirements": encoded(model.requirements),
+        "requirements": {**encoded(model.requirements), "params": written_params(model.requirements.params)},
         "steps": [_step_to_json(step, portable=portable) for step in model.steps],
     }
 
@@ -50,6 +51,7 @@ def model_from_json(value: dict[str, Any]) -> StreamModel:
     requirements["guarantee"] = guarantee_of(requirements.get("guarantee", ""))
     if requirements.get("mode") is not None:
         requirements["mode"] = mode_named(requirements["mode"])
+    requirements["params"] = declared_params(requirements.get("params"))
     return StreamModel(
         name=job_name(value["name"]),
         requirements=built(Requirements, requirements),

@@ -19,6 +19,7 @@ from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.jobmaster.connectors import (
+    nodes_of,
     open_sources,
     participants_of,
     source_folders,
@@ -38,6 +39,7 @@ from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
+from millstream.plan.passes.bind import refuse_open
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
 from millstream.runtime.messages import RunIdentity
@@ -76,6 +78,7 @@ class Run:
         side: EngineSide,
         result: RunResult | None = None,
     ) -> None:
+        refuse_open(nodes_of(deployment))
         self.deployment, self.engine = deployment, engine
         self._clock = clock or _wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)

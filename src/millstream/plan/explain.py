@@ -12,6 +12,7 @@ from millstream.graph.render import job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import duration_text
 from millstream.model.mode import MODE_TEXTS, Mode
+from millstream.model.params import shown_params
 from millstream.plan.compile import Layers
 from millstream.plan.deployment import DeploymentPlan, SourceFlow
 from millstream.plan.partitioned import PartitionedPlan, PlannedEdge
@@ -98,6 +99,7 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
         ("on stop", plan.on_stop),
+        *([("params", shown_params(plan.params))] if plan.params else []),
         *(("credit", _flow(flow)) for flow in plan.flow),
         *(
             ("exchange", f"port {e.port}: payloads of {_size(e.payload_bytes)}, {e.memory_share:.0%}")

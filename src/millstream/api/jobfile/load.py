@@ -30,6 +30,7 @@ _JOB_KEYS = (
     "on_stop",
     "chaining",
     "mode",
+    "params",
     "steps",
 )
 _CHAIN = "start_new_chain"
