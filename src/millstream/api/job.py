@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from millstream.model.connector import ConnectorSpec, NewerOutput
 from millstream.model.flow import FlowControl
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name
+from millstream.model.mode import mode_named
+from millstream.model.params import declared_params
 from millstream.model.schema import SchemaLike
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.compile import Layers, compile_job
@@ -42,6 +45,8 @@ class Job:
         max_parallelism: number of key groups; fixed for the life of the job's state.
         on_stop: what SIGTERM and Ctrl-C do to a run: `cancel` and `suspend` let it be resumed, `drain` completes it.
         chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
+        mode: `STREAMING`, `BATCH_ROLLER` or `SQL_TASK`; follows from the sources where it is not said.
+        params: what each run is given, by name: a type such as `date`, or `{"type": "int", "default": 10}`.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class Job:
         max_parallelism: int = 128,
         on_stop: OnStop = "cancel",
         chaining: bool = True,
+        mode: str | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -65,8 +72,10 @@ class Job:
             max_parallelism=max_parallelism,
             on_stop=on_stop,
             chaining=chaining,
+            mode=None if mode is None else mode_named(mode),
+            params=declared_params(params),
         )
-        self._steps = JobSteps()
+        self._steps = JobSteps(params=self._requirements.params)
 
     def source(
         self,
@@ -148,7 +157,7 @@ class Job:
         """A job that holds the steps of a model."""
         job = cls(model.name)
         job._requirements = model.requirements
-        job._steps = JobSteps(model.steps)
+        job._steps = JobSteps(model.steps, model.requirements.params)
         return job
 
     def run(
@@ -166,6 +175,7 @@ class Job:
         state_backend: StateBackend = _DEFAULTS.state_backend,
         memory: MemoryBudget = _DEFAULTS.memory,
         confs: Confs = _DEFAULTS.confs,
+        params: Mapping[str, Any] | None = None,
         on_stop: OnStop | None = None,
         on_epoch: Listener | None = None,
     ) -> RunResult:
@@ -190,6 +200,7 @@ class Job:
             state_backend: `rocksdb`, or `memory`, which also keeps pages in the workers between epochs.
             memory: sizes that bound what a task holds at once.
             confs: settings of Spark, as pairs or as a mapping.
+            params: values of the job's parameters by name, and `interval_start` and `interval_end`.
             on_stop: what a signal to stop does, instead of what the job says: `cancel`, `suspend` or `drain`.
             on_epoch: called with an `EpochSummary` after each epoch that was published, in the thread that runs the epochs;
                 an error of it ends the run with `STEP-265`, behind that epoch.
@@ -198,7 +209,7 @@ class Job:
             local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
             on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
             epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
-            on_stop=on_stop, on_epoch=on_epoch,
+            params=params, on_stop=on_stop, on_epoch=on_epoch,
         )  # fmt: skip
         return options.engine(self.model)(listener=options.listener())
 
@@ -217,6 +228,7 @@ class Job:
         state_backend: StateBackend = _DEFAULTS.state_backend,
         memory: MemoryBudget = _DEFAULTS.memory,
         confs: Confs = _DEFAULTS.confs,
+        params: Mapping[str, Any] | None = None,
         on_stop: OnStop | None = None,
         on_epoch: Listener | None = None,
     ) -> RunningJob:
@@ -225,6 +237,6 @@ class Job:
             local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
             on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
             epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
-            on_stop=on_stop, on_epoch=on_epoch,
+            params=params, on_stop=on_stop, on_epoch=on_epoch,
         )  # fmt: skip
         return RunningJob(self.name, options.engine(self.model), listener=options.listener())

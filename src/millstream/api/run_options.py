@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from millstream.api.running.job import JobRunner, engine_for, listening
 from millstream.api.running.result import Listener
 from millstream.graph.model import OnStop, StreamModel
 from millstream.model.connector import NewerOutput
 from millstream.plan.compile import compile_job
-from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget, StateBackend
+from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget, StateBackend
 from millstream.plan.option_values import path_or_url
 
 Confs = tuple[tuple[str, str], ...] | Mapping[str, str]
@@ -34,25 +35,32 @@ class RunOptions:
     state_backend: StateBackend = _DEPLOYMENT.state_backend
     memory: MemoryBudget = _DEPLOYMENT.memory
     confs: Confs = _DEPLOYMENT.confs
+    params: Mapping[str, Any] | None = None
     on_stop: OnStop | None = None
     on_epoch: Listener | None = None
 
     def engine(self, job: StreamModel) -> JobRunner:
         """The engine of a run of this job; what is wrong with the job or an option is refused here."""
+        return self.engine_of(compile_job(job, self.deployment()).deployment)
+
+    def engine_of(self, plan: DeploymentPlan, **options: Any) -> JobRunner:
+        """The engine of a run of a plan, told where to begin."""
         return engine_for(
-            compile_job(job, self._deployment()).deployment,
+            plan,
             local=self.local,
             from_savepoint=self.from_savepoint,
             on_newer_output=self.on_newer_output,
             allow_dropped_state=self.allow_dropped_state,
             ignore_state_once=self.ignore_state_once,
+            **options,
         )
 
     def listener(self) -> Listener | None:
         """What is called after each epoch."""
         return listening(self.on_epoch)
 
-    def _deployment(self) -> Deployment:
+    def deployment(self) -> Deployment:
+        """What the person who starts the job chose."""
         return Deployment(
             checkpoint=path_or_url("checkpoint", self.checkpoint),
             manifests=self.manifests,
@@ -62,4 +70,5 @@ class RunOptions:
             memory=self.memory,
             confs=self.confs,  # type: ignore[arg-type]  # a mapping is stored as pairs
             on_stop=self.on_stop,
+            params={} if self.params is None else self.params,
         )

@@ -69,6 +69,10 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Fencing token of the owner that made it durable."""
     kind: Kind
     guarantee: str
+    mode: str = ""
+    """Of the job; empty in manifests from before there were modes."""
+    params: dict[str, Any] = {}
+    """What the run was given."""
     requirements: dict[str, Any]
     fingerprint: str
     fingerprint_steps: dict[str, str]

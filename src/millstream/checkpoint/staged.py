@@ -25,6 +25,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     token: int
     guarantee: str
+    mode: str = ""
+    params: dict[str, Any] = {}
     fingerprint: Fingerprint
     parallelism: int
     depth: int
@@ -65,6 +67,8 @@ def manifest_of(
         token=identity.token,
         kind=staged.kind,
         guarantee=identity.guarantee,
+        mode=identity.mode,
+        params=identity.params,
         requirements=identity.requirements,
         fingerprint=identity.fingerprint.whole,
         fingerprint_steps=identity.fingerprint.steps,

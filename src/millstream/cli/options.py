@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from millstream.api.job import Job
-from millstream.graph.model import OnStop, StreamModel
+from millstream.graph.model import StreamModel
 from millstream.model.time import duration_ms
-from millstream.plan.deployment import Deployment, EpochPolicy
+from millstream.plan.deployment import EpochPolicy
 
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB", help="job.py, job.py:variable, module:variable, or a .yaml, .yml or .json file.")
@@ -34,6 +34,10 @@ Confs = Annotated[
 ]
 Parallelism = Annotated[
     int | None, typer.Option("--parallelism", help="Subtasks of every keyed step, instead of what the job says.")
+]
+Params = Annotated[
+    list[str] | None,
+    typer.Option("-P", metavar="NAME=VALUE", help="A parameter of the run; may be given several times."),
 ]
 MinPause = Annotated[str | None, typer.Option("--min-pause", help="Rest between two epochs, such as 500ms.")]
 EpochTimeout = Annotated[str | None, typer.Option("--epoch-timeout", help="An epoch that takes longer is aborted.")]
@@ -64,20 +68,19 @@ CheckpointArgument = Annotated[
 ]
 
 
-def deployment_of(
-    checkpoint: str | None,
-    master: str,
-    state_backend: str,
-    confs: list[str] | None,
-    *,
-    manifests: str | None = None,
-    epochs: EpochPolicy | None = None,
-    on_stop: OnStop | None = None,
-) -> Deployment:
-    """The choices of the person at the command line; an unknown one is refused by the value itself."""
-    choices: dict[str, Any] = {"checkpoint": checkpoint, "master": master, "state_backend": state_backend}
-    pairs = tuple(_pair(text) for text in confs or ())
-    return Deployment(**choices, confs=pairs, manifests=manifests, epochs=epochs or EpochPolicy(), on_stop=on_stop)
+def confs_of(written: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """Settings of Spark as they are given."""
+    return tuple(_pair("-D", text) for text in written or ())
+
+
+def params_of(written: list[str] | None) -> dict[str, str]:
+    """Parameters as they are given; one that is given twice is refused."""
+    pairs = [_pair("-P", text) for text in written or ()]
+    names = [name for name, _ in pairs]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        msg = f"parameter {doubled[0]!r} is given twice"
+        raise typer.BadParameter(msg)
+    return dict(pairs)
 
 
 def epochs_of(
@@ -115,9 +118,9 @@ def _milliseconds(text: str | None, name: str) -> int | None:
     return None if text is None else duration_ms(text, what=name)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        msg = f"-D takes key=value, found {text!r}"
+        msg = f"{option} takes key=value, found {text!r}"
         raise typer.BadParameter(msg)
     return key, value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from millstream.graph.model import Requirements
+from millstream.graph.model import Requirements, mode_of
 from millstream.graph.step import MAIN, PartitionKind, partition_text
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.ids import StepId
+from millstream.model.mode import Mode
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,11 @@ class JobGraph:
     vertices: tuple[Vertex, ...]
     edges: tuple[JobEdge, ...]
     requirements: Requirements
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of the job."""
+        return mode_of({vertex.id: vertex.head.operation for vertex in self.vertices}, self.requirements)
 
     def vertex(self, vertex_id: StepId) -> Vertex:
         """The vertex with that id."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from millstream.errors import InvalidPlan, InvalidStep
 from millstream.graph.function import functions_in
+from millstream.graph.operation import Operation
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.step import Step
 from millstream.model.connector import sink_declaration, source_declaration
 from millstream.model.guarantee import Guarantee
 from millstream.model.ids import StepId
+from millstream.model.mode import Mode, ModeOfSource, mode_of_sources
+from millstream.model.params import Param
 
 OnStop = Literal["cancel", "suspend", "drain"]
 ON_STOP: tuple[OnStop, ...] = get_args(OnStop)
@@ -31,6 +35,10 @@ class Requirements:
     """What a signal to stop does to a run."""
     chaining: bool = True
     """Whether steps are fused; without, every step is a vertex of its own, so that its load is seen apart."""
+    mode: Mode | None = None
+    """What the author said; `None`: it follows from the sources."""
+    params: tuple[Param, ...] = ()
+    """What each run of the job is given."""
 
     def __post_init__(self) -> None:
         checked_on_stop(self.on_stop)
@@ -55,6 +63,16 @@ class Requirements:
                 msg = f"{name} is out of range"
                 known = f"1 <= parallelism <= max_parallelism <= {MAX_KEY_GROUPS}; intervals and rows above zero"
                 raise InvalidStep(msg, code="STEP-030", found=getattr(self, name), known=known, hint=f"correct {name}=")
+
+
+def mode_of(operations: Mapping[StepId, Operation], requirements: Requirements) -> Mode:
+    """The mode of a job with these steps; sources that do not fit what its author said are refused."""
+    sources = [
+        ModeOfSource(step=step, mode=declared.mode, is_bounded=declared.is_bounded(operation.connector.options))
+        for step, operation in operations.items()
+        if isinstance(operation, Source) and (declared := source_declaration(operation.connector, step=step))
+    ]
+    return mode_of_sources(sources, requirements.mode)
 
 
 def checked_on_stop(given: object) -> OnStop:

@@ -14,6 +14,8 @@ from millstream.graph.step import Step, StepInput, step_uid
 from millstream.model.connector import ConnectorSpec
 from millstream.model.guarantee import guarantee_of
 from millstream.model.ids import job_name, step_id
+from millstream.model.mode import mode_named
+from millstream.model.params import declared_params, written_params
 from millstream.redaction import SecretUrl
 
 FORMAT = 1
@@ -29,7 +31,7 @@ def model_to_json(model: StreamModel, *, portable: bool = True) -> dict[str, Any
     return {
         "format": FORMAT,
         "name": model.name,
-        "requirements": encoded(model.requirements),
+        "requirements": {**encoded(model.requirements), "params": written_params(model.requirements.params)},
         "steps": [_step_to_json(step, portable=portable) for step in model.steps],
     }
 
@@ -47,6 +49,9 @@ def model_from_json(value: dict[str, Any]) -> StreamModel:
         )
     requirements = dict(value["requirements"])
     requirements["guarantee"] = guarantee_of(requirements.get("guarantee", ""))
+    if requirements.get("mode") is not None:
+        requirements["mode"] = mode_named(requirements["mode"])
+    requirements["params"] = declared_params(requirements.get("params"))
     return StreamModel(
         name=job_name(value["name"]),
         requirements=built(Requirements, requirements),

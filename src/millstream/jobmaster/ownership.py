@@ -17,6 +17,7 @@ from millstream.errors import Fenced
 from millstream.jobmaster.connectors import open_sinks, uids_of
 from millstream.jobmaster.resume import check_restore
 from millstream.jobmaster.start import StartingPoint, starting_point
+from millstream.model.params import stored_params
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
@@ -88,6 +89,8 @@ class Ownership:
             lineage=self.lineage,
             token=self.lease.token,
             guarantee=guarantee,
+            mode=self._deployment.mode,
+            params=stored_params(self._deployment.params),
             fingerprint=plan.fingerprint,
             engine=self._engine,
             parallelism=plan.parallelism,

@@ -11,6 +11,7 @@ from millstream.graph.operations.endpoints import Source
 from millstream.graph.operations.watermark import EventTime
 from millstream.jobmaster.compatibility import JobShape, compare, obstacles_in_place, shape_of
 from millstream.jobmaster.connectors import nodes_of
+from millstream.model.params import shown_params, stored_params
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
 from millstream.state.layout import StateLayout
@@ -44,7 +45,7 @@ def resume_refusal(deployment: DeploymentPlan, newest: EpochManifest, engine: st
         hint = f"set parallelism={newest.parallelism}, {_OTHERWISE}"
         return CheckpointRefused(msg, code="CKPT-008", found=newest.parallelism, known=parallelism, hint=hint)
     stored, mine = shape_of_manifest(newest), shape_of(deployment)
-    refusal = compare(stored, mine).refusal()
+    refusal = compare(stored, mine).refusal() or _params_refusal(deployment, newest)
     if refusal is not None:
         return refusal
     obstacles = [*obstacles_in_place(stored, mine), *_renamed(deployment, newest.uids)]
@@ -52,6 +53,22 @@ def resume_refusal(deployment: DeploymentPlan, newest: EpochManifest, engine: st
         return None
     msg = "the job changed since the checkpoint was written: " + "; ".join(obstacles)
     return CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, {_OTHERWISE}")
+
+
+def _params_refusal(deployment: DeploymentPlan, newest: EpochManifest) -> CheckpointRefused | None:
+    """A run of a bounded job that was interrupted ends with what it was given: half of a result would be of other values."""
+    mine = stored_params(deployment.params)
+    changed = {name: value for name, value in newest.params.items() if mine.get(name) != value}
+    if not changed or not deployment.is_bounded or newest.kind == "terminal":
+        return None
+    msg = "the run that was interrupted had other parameters"
+    return CheckpointRefused(
+        msg,
+        code="CKPT-065",
+        found=shown_params({name: mine[name] for name in changed if name in mine}),
+        known=shown_params(changed),
+        hint="give it the same ones and let it end, or give it up with --ignore-state-once",
+    )
 
 
 def restore_refusal(

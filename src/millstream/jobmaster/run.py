@@ -43,6 +43,7 @@ from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
+from millstream.plan.passes.bind import refuse_open
 from millstream.plan.start import Start
 from millstream.runtime.closing import OpenedParts
 from millstream.runtime.messages import RunIdentity, TaskReport
@@ -69,6 +70,7 @@ class Run:
         side: EngineSide,
         result: RunResult | None = None,
     ) -> None:
+        refuse_open(nodes_of(deployment))
         self.deployment, self.engine = deployment, engine
         self._clock = clock or _wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
@@ -99,7 +101,7 @@ class Run:
 
     def _report_start(self, listener: Listener | None) -> None:
         result, resumed = self.result, self.resumed
-        result.guarantee = self.deployment.plan.graph.requirements.guarantee
+        result.guarantee, result.mode = self.deployment.plan.graph.requirements.guarantee, self.deployment.mode
         if result.resumed_from is None and resumed is not None:
             result.resumed_from = resumed.epoch
         self._progress = Progress(

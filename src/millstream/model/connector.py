@@ -13,6 +13,8 @@ from typing import Any, Literal
 from millstream import registry
 from millstream.errors import InvalidStep
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
+from millstream.model.mode import Mode
+from millstream.model.params import names_in
 from millstream.model.schema import Schema
 from millstream.redaction import shown_url
 
@@ -40,6 +42,10 @@ class Option:
     choices: tuple[Any, ...] = ()
     check: Callable[[Any], Any] | None = None
     """Returns the value to use, or raises `ValueError` with what was expected."""
+    is_query: bool = False
+    """Whether it is a query to a database: parameters of the run stand in it as literals, not as text."""
+    is_data: bool = False
+    """Whether it holds rows: nothing in them is the name of a parameter."""
 
     @property
     def is_required(self) -> bool:
@@ -64,6 +70,8 @@ class SourceDeclaration:
     enumerator: str
     reader: str
     is_bounded: Callable[[Options], bool] = _never
+    mode: Mode = Mode.STREAMING
+    """Of a job that reads such a source to its end; an unbounded source makes any job a streaming one."""
     schema: Callable[[Options], Any] | None = None
     """For sources that know their columns: called when the user gives no `schema=`."""
     capability_of: Callable[[Options], SourceCapability] | None = None
@@ -149,6 +157,12 @@ def is_written_directly(spec: ConnectorSpec, guarantee: Guarantee) -> bool:
     return bool(declared.direct_writer) and declared.writes_directly(spec.options, guarantee)
 
 
+def named_params(declared: Mapping[str, Option], options: Options) -> dict[str, list[str]]:
+    """Per option that names parameters of the run: which."""
+    found = {key: names_in(value) for key, value in options.items() if key in declared and not declared[key].is_data}
+    return {key: names for key, names in found.items() if names}
+
+
 def checked_options(declared: Mapping[str, Option], options: Options, *, step: str | None, name: str) -> dict[str, Any]:
     """Options with defaults filled in; an unknown, missing or ill-typed one is refused."""
     for given in options:
@@ -165,6 +179,9 @@ def _value(key: str, option: Option, options: Options, *, step: str | None, name
             raise InvalidStep(msg, code="CONN-004", step=step, hint=f"pass {key}=...; {option.doc}")
         return option.default
     value = options[key]
+    if not option.is_data and names_in(value):
+        # It is checked once the parameters in it have their values.
+        return value
     expected = " or ".join(kind.__name__ for kind in option.kind)
     if not isinstance(value, option.kind) or (isinstance(value, bool) and bool not in option.kind):
         raise _wrong(key, value, expected, step, name)

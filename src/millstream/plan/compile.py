@@ -8,9 +8,11 @@ from millstream.graph.job_graph import JobGraph
 from millstream.graph.model import StreamModel
 from millstream.graph.resolve import resolve_graph
 from millstream.graph.stream_graph import StreamGraph
+from millstream.model.params import read_params
 from millstream.plan.deployment import Deployment, DeploymentPlan
 from millstream.plan.fingerprint import fingerprint_of
 from millstream.plan.partitioned import PartitionedPlan
+from millstream.plan.passes.bind import bind
 from millstream.plan.passes.chain import chain
 from millstream.plan.passes.deploy import deploy
 from millstream.plan.passes.partition import partition
@@ -31,8 +33,9 @@ class Layers:
 def compile_job(model: StreamModel, deployment: Deployment | None = None) -> Layers:
     """StreamModel → StreamGraph → JobGraph → PartitionedPlan → DeploymentPlan."""
     chosen = deployment or Deployment()
-    stream = resolve_graph(validate(model, chosen))
+    values = {} if chosen.params is None else read_params(model.requirements.params, chosen.params)
+    stream = resolve_graph(validate(bind(model, values), chosen))
     job = chain(stream)
     partitioned = partition(job, fingerprint_of(stream))
-    deployed = deploy(partitioned, chosen)
+    deployed = deploy(partitioned, chosen, values)
     return Layers(model=model, stream=stream, job=job, partitioned=partitioned, deployment=deployed)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from millstream.errors import InvalidPlan
 from millstream.graph.model import OnStop, checked_on_stop
 from millstream.model.ids import StepId
+from millstream.model.mode import Mode
 from millstream.plan.flink_keys import refuse_flink_key
 from millstream.plan.option_values import Milliseconds, milliseconds, of_kind, path_or_url, settings, whole, wrong
 from millstream.plan.partitioned import PartitionedPlan
@@ -125,6 +127,8 @@ class Deployment:
     confs: tuple[tuple[str, str], ...] = ()
     on_stop: OnStop | None = None
     """What a signal to stop does, instead of what the job says."""
+    params: Mapping[str, Any] | None = None
+    """What the run is given; `None` for a plan that is only looked at, in which parameters stay open."""
 
     def __post_init__(self) -> None:
         self._read_options()
@@ -205,8 +209,11 @@ class DeploymentPlan:
     epochs: EpochPolicy
     confs: tuple[tuple[str, str], ...]
     is_bounded: bool
+    mode: Mode
     epoch_interval: int
     on_stop: OnStop
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The values of a run, defaults included."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,8 @@ from millstream.graph.model import Requirements
 from millstream.graph.render import job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import duration_text
+from millstream.model.mode import MODE_TEXTS, Mode
+from millstream.model.params import shown_params
 from millstream.plan.compile import Layers
 from millstream.plan.deployment import DeploymentPlan, SourceFlow
 from millstream.plan.partitioned import PartitionedPlan, PlannedEdge
@@ -49,6 +51,7 @@ def partitioned_text(plan: PartitionedPlan) -> str:
     """Levels, subtasks, key groups, edges and fingerprint of a plan."""
     ranges = ", ".join(f"{i}: {first}-{end - 1}" for i, (first, end) in enumerate(key_group_ranges(plan)))
     facts = [
+        ("mode", _mode(plan.graph.mode)),
         ("guarantee", plan.graph.requirements.guarantee.value),
         ("parallelism", f"{plan.parallelism} subtasks at every level above 0; level 0 has at most as many tasks"),
         ("key groups", f"{plan.key_groups}; by subtask {ranges}"),
@@ -89,12 +92,14 @@ def deployment_text(plan: DeploymentPlan) -> str:
     """The surroundings of a plan: engine, state, checkpoint, credits and memory."""
     memory = plan.memory
     facts = [
+        ("mode", _mode(plan.mode)),
         ("master", plan.master),
         ("state", plan.state_backend),
         ("checkpoint", plan.checkpoint or "none: a run starts afresh and cannot be resumed"),
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
         ("on stop", plan.on_stop),
+        *([("params", shown_params(plan.params))] if plan.params else []),
         *(("credit", _flow(flow)) for flow in plan.flow),
         *(
             ("exchange", f"port {e.port}: payloads of {_size(e.payload_bytes)}, {e.memory_share:.0%}")
@@ -108,6 +113,10 @@ def deployment_text(plan: DeploymentPlan) -> str:
     ]
     shape = f"{plan.plan.depth + 1} levels, parallelism {plan.plan.parallelism}"
     return "\n".join([f"DeploymentPlan of job {plan.name!r}: {shape}", *_table(facts)])
+
+
+def _mode(mode: Mode) -> str:
+    return f"{mode.value}: {MODE_TEXTS[mode]}"
 
 
 def _table(facts: Sequence[tuple[str, str]]) -> list[str]:

@@ -14,6 +14,7 @@ from millstream.graph.fields import built
 from millstream.graph.job_graph import JobGraph
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.graph.stream_graph import StreamGraph, StreamNode
+from millstream.model.params import stored_params
 from millstream.model.types import type_name
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget
@@ -89,6 +90,7 @@ def _choices(plan: DeploymentPlan, *, portable: bool) -> dict[str, Any]:
         "epochs": dataclasses.asdict(plan.epochs),
         "confs": confs,
         "on_stop": None if plan.on_stop == plan.plan.graph.requirements.on_stop else plan.on_stop,
+        "params": stored_params(plan.params) or None,
     }
 
 
@@ -160,6 +162,7 @@ def _deployed(plan: DeploymentPlan) -> dict[str, Any]:
         "flow": [{**dataclasses.asdict(flow), "key": list(flow.key)} for flow in plan.flow],
         "edges": [dataclasses.asdict(edge) for edge in plan.edges],
         "is_bounded": plan.is_bounded,
+        "mode": plan.mode,
         "epoch_interval": plan.epoch_interval,
     }
 

@@ -27,7 +27,7 @@ class LevelProgram:
     def __init__(self, deployment: DeploymentPlan, level: int) -> None:
         self.deployment, self.level = deployment, level
         plan = deployment.plan
-        self.functions = LivingFunctions(job=deployment.name, parallelism=plan.parallelism)
+        self.functions = LivingFunctions(job=deployment.name, parallelism=plan.parallelism, params=deployment.params)
         self.vertices = [self.functions.adopted(planned.vertex) for planned in plan.at_level(level)]
         self.edges = plan.edges
         self.layouts = layouts_of(deployment)

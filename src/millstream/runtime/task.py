@@ -194,6 +194,7 @@ class LevelTask:
             other_after=_tables(gate, second, AFTER),
             subtask=self._report.task,
             state_bytes=self._program.deployment.memory.state_bytes,
+            params=self._program.deployment.params,
         )
 
     def _finish(self) -> Iterator[Cell]:

@@ -86,6 +86,7 @@ def run_job(
     state_backend: StateBackend = _DEFAULTS.state_backend,
     memory: MemoryBudget = _DEFAULTS.memory,
     confs: tuple[tuple[str, str], ...] = _DEFAULTS.confs,
+    params: Mapping[str, Any] | None = None,
 ) -> JobOutput:
     """Run a job to its end with other sources and with collected output; the job itself is left as it is.
 
@@ -106,6 +107,7 @@ def run_job(
         state_backend: `rocksdb` or `memory`.
         memory: sizes that bound what a task holds at once.
         confs: settings of Spark, as pairs.
+        params: the parameters of the run, as for `Job.run`.
     """
     module = _engine(engine)
     label = uuid.uuid4().hex if checkpoint is None else str(Path(checkpoint).resolve())
@@ -121,6 +123,7 @@ def run_job(
             state_backend=state_backend,
             memory=memory,
             confs=confs,
+            params=params or {},
         )
         plan = compile_job(model, deployment).deployment
         published: list[EpochSummary] = []
@@ -153,7 +156,8 @@ def scripted(
 def _requirements(needs: Requirements, sources: int, parallelism: int | None, rows: int | None) -> Requirements:
     # A job shares the rows of an epoch among its sources; a test says how many each may give.
     shared = needs.rows_per_epoch if rows is None else rows * max(1, sources)
-    return dataclasses.replace(needs, parallelism=parallelism or needs.parallelism, rows_per_epoch=shared)
+    # Scripts are read as they come, whatever the sources of the job are.
+    return dataclasses.replace(needs, parallelism=parallelism or needs.parallelism, rows_per_epoch=shared, mode=None)
 
 
 def _replaced(step: Step, inputs: Mapping[str, Script], label: str) -> Step:

@@ -279,3 +279,37 @@ def test_the_progress_line_names_who_holds_the_watermark_back():
     assert line(slow, fast) == "1970-01-01T00:00:00.005Z held by a/0, 1 paused"
     assert line(slow, partition("c/1", 5, is_holding=True)) == "1970-01-01T00:00:00.005Z held by a/0 and 1 more"
     assert line(partition("a/0", 5, is_idle=True), fast) == "1970-01-01T00:00:00.005Z, 1 paused"
+
+
+PARAMS = """
+import millstream as ms
+
+job = ms.Job("parameters", params={"least": "int", "tag": {"type": "string", "default": "none"}})
+rows = job.source("in", ms.memory([{"n": n} for n in range(5)]), schema="n long").filter("n >= :least")
+rows.with_columns(tag=":tag").sink("out", ms.collect("cli-params"))
+"""
+
+
+def test_parameters_are_given_by_name(cli, tmp_path):
+    file = tmp_path / "parameters.py"
+    file.write_text(PARAMS)
+    assert cli("run", file, "--local", "-P", "least=3", "-P", "tag=a=b").exit_code == 0
+    assert collected("cli-params") == [{"n": 3, "tag": "a=b"}, {"n": 4, "tag": "a=b"}]
+    for given, problem in (
+        ([], "the job needs parameter 'least'"),
+        (["-P", "least=x"], "parameter 'least' has a wrong value"),
+        (["-P", "least=1", "-P", "last=1"], "the job has no parameter 'last'"),
+    ):
+        result = cli("run", file, "--local", *given)
+        assert (result.exit_code, problem in result.stderr) == (3, True), result.stderr
+    for given in (["-P", "least"], ["-P", "least=1", "-P", "least=2"]):
+        assert cli("run", file, "--local", *given).exit_code == 2
+
+
+def test_a_plan_is_shown_with_parameters_and_without(cli, tmp_path):
+    file = tmp_path / "parameters.py"
+    file.write_text(PARAMS)
+    assert "n >= CAST(:least AS int)" in cli("plan", file, "--layer", "stream").stdout
+    shown = cli("plan", file, "--layer", "stream", "-P", "least=3").stdout
+    assert "n >= CAST('3' AS int)" in shown
+    assert "  params       least=3, tag=none\n" in cli("plan", file, "--layer", "deployment", "-P", "least=3").stdout

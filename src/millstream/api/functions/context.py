@@ -6,8 +6,8 @@ row; what it sets on `self` lives across epochs and is not state. `close` runs w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 
 class Counter(Protocol):
@@ -45,6 +45,11 @@ class FunctionContext(Protocol):
     @property
     def step(self) -> str:
         """The id of the step that the function was given to."""
+        ...
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters of the run by name, defaults included: dates as `date`, instants as `datetime` of UTC."""
         ...
 
     @property

@@ -40,6 +40,11 @@ class Context(Protocol):
         """The epoch's clock: the same for every row of the epoch, and the same again on replay."""
         ...
 
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters of the run by name, defaults included: dates as `date`, instants as `datetime` of UTC."""
+        ...
+
     def output(self, name: str, row: Mapping[str, Any]) -> None:
         """Emit a row to a side output declared with `outputs=`."""
         ...

@@ -24,6 +24,7 @@ class Document:
     name: str
     content: dict[str, Any]
     lines: tuple[int, ...] = ()
+    is_file: bool = False
 
     @contextlib.contextmanager
     def located(self, index: int | None, label: str | None) -> Iterator[None]:
@@ -52,7 +53,7 @@ def read_document(source: str | Path) -> Document:
         raise InvalidPlan(
             msg, code="DECL-001", found=f"{source}: {problem}", hint="name an existing YAML or JSON file"
         ) from None
-    return parsed_document(text, path.name)
+    return dataclasses.replace(parsed_document(text, path.name), is_file=True)
 
 
 def parsed_document(text: str, name: str) -> Document:

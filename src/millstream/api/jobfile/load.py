@@ -5,16 +5,19 @@ An error also says where in the file it was caused: the number, name and line of
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from millstream.api.job import Job
+from millstream.api.jobfile.dag import SHAPE, Beside, Normalised, is_dag, normalised
 from millstream.api.jobfile.document import read_document
 from millstream.api.jobfile.forms import flag, refuse_unknown, wrong_form
 from millstream.api.jobfile.kinds import KINDS
 from millstream.api.jobfile.loaded_steps import LoadedSteps
 from millstream.api.jobfile.written_step import WrittenStep
-from millstream.errors import InvalidPlan, InvalidStep
+from millstream.errors import InvalidExpression, InvalidPlan, InvalidStep
 from millstream.plan.flink_keys import refuse_flink_keys
 
 _JOB_KEYS = (
@@ -26,29 +29,67 @@ _JOB_KEYS = (
     "max_parallelism",
     "on_stop",
     "chaining",
+    "mode",
+    "params",
     "steps",
 )
 _CHAIN = "start_new_chain"
 
 
-def load_job(source: str | Path) -> Job:
+def load_job(
+    source: str | Path,
+    *,
+    name: str | None = None,
+    module: str | None = None,
+    connectors: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Job:
     """A job from a YAML or JSON file, or from such text: a `str` with a line break, or one that starts with `{`.
+
+    The document has a list of steps, or the shape `source`, `operators`, `sink`, for which the other arguments are.
+
+    Args:
+        source: the file or the text.
+        name: of the job, where the definition does not say it.
+        module: where bare names of functions are looked up.
+        connectors: per connector, options that the definition does not say, such as servers and urls.
 
     Raises:
         MillstreamError: what the API would have raised for the same step, with its place in the file; or `DECL-…` for
             what only a file can get wrong.
     """
-    document = read_document(source)
+    document, beside = read_document(source), Beside(name=name, module=module, connectors=connectors or {})
+    if is_dag(document.content):
+        return _job_of(normalised(document, beside))
+    if not beside.is_empty:
+        msg = "name=, module= and connectors= are for definitions with source, operators and sink"
+        raise InvalidPlan(msg, code="DECL-004", found=", ".join(document.content), known=SHAPE, hint="leave them out")
     if "format" in document.content:
         with document.located(None, None):
             return Job.from_json(document.content)
+    return _job_of(Normalised(document=document))
+
+
+def _job_of(definition: Normalised) -> Job:
+    document = definition.document
     with document.located(None, None):
         job, steps = _opened(document.content)
     loaded = LoadedSteps(job)
     for index, step in enumerate(steps):
-        with document.located(index, _label(step)):
+        with document.located(index, _label(step)), _hinted(definition.hints.get(index)):
             _add(loaded, step)
     return job
+
+
+@contextlib.contextmanager
+def _hinted(hint: str | None) -> Iterator[None]:
+    """An expression that cannot be read may have been meant as a function."""
+    try:
+        yield
+    except InvalidExpression as error:
+        if hint is None:
+            raise
+        fields: dict[str, Any] = {**error.fields(), "hint": hint}
+        raise InvalidExpression(fields.pop("message"), **fields).with_traceback(error.__traceback__) from None
 
 
 def _opened(content: dict[str, Any]) -> tuple[Job, list[Any]]:

@@ -155,6 +155,7 @@ class RunResult:
     counts: Counts = dataclasses.field(default_factory=dict)
     resumed_from: int | None = None
     guarantee: str = "exactly_once"
+    mode: str = "STREAMING"
     ended: Ending = "finished"
     savepoint: str | None = None
     """The savepoint it took last."""

@@ -91,7 +91,13 @@ def _condition(having: exp.Having, items: list[SelectedColumn], relation: Relati
         return node
 
     condition = resolved(having.this.transform(spelled), relation, place)
-    return condition.transform(lambda node: _bracketed(node.this) if isinstance(node, exp.Placeholder) else node)
+    return condition.transform(_filled_in)
+
+
+def _filled_in(node: exp.Expr) -> exp.Expr:
+    # Parameters of the run are placeholders too; they hold their name.
+    is_spelled = isinstance(node, exp.Placeholder) and isinstance(node.this, exp.Expr)
+    return _bracketed(node.this) if is_spelled else node
 
 
 def _bracketed(node: exp.Expr) -> exp.Expr:

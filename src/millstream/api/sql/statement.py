@@ -29,7 +29,7 @@ def sql_stream(
     """The steps of one statement over named streams."""
     _check_streams(job, streams, id)
     names = _names(job, next(iter(streams.values())), id, uid)
-    tree, place = read_statement(text, names.id)
+    tree, place = read_statement(job._steps.typed(text, names.id) if isinstance(text, str) else text, names.id)
     building = Building(
         job=job,
         place=place,

@@ -8,7 +8,7 @@ from millstream.graph.operations.endpoints import Sink, Source
 from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
 from millstream.model.flow import FlowControl
 from millstream.model.ids import step_id
-from millstream.model.schema import Schema, SchemaLike, schema_of
+from millstream.model.schema import SchemaLike, schema_of
 
 
 def source_operation(
@@ -30,12 +30,9 @@ def source_operation(
     if schema is None:
         msg = f"source {name!r} needs a schema"
         raise InvalidStep(msg, code="STEP-061", step=name, hint="pass schema='user string, amount double'")
-    columns = schema_of(schema)
-    if declared.check is not None:
-        declared.check(options, columns, checked_id)
     return Source(
         connector=ConnectorSpec(connector.name, options),
-        schema=columns,
+        schema=schema_of(schema),
         on_error=policy(on_error, name),
         credit=credit,
         flow=_flow(flow, checked_id),
@@ -50,14 +47,12 @@ def _flow(value: object, step: str) -> FlowControl | None:
     raise InvalidStep(msg, code="FLOW-001", step=step, found=repr(value), hint=hint)
 
 
-def sink_operation(name: str, connector: ConnectorSpec, rows: Schema) -> Sink:
-    """A sink for such rows as it stands in the plan."""
+def sink_operation(name: str, connector: ConnectorSpec) -> Sink:
+    """A sink as it stands in the plan."""
     checked_id = step_id(name)
     connector = _connector(connector, checked_id)
     declared = sink_declaration(connector, step=checked_id)
     options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
-    if declared.check is not None:
-        declared.check(options, rows, checked_id)
     return Sink(connector=ConnectorSpec(connector.name, options))
 
 

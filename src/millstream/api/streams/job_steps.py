@@ -8,14 +8,18 @@ from collections.abc import Container, Iterator, Sequence
 
 from millstream.api.streams.endpoints import sink_operation
 from millstream.api.values.error_policy import DeadLetter, OnErrorLike
+from millstream.errors import InvalidStep
+from millstream.graph.expressions.parameters import with_types
 from millstream.graph.model import duplicate_id, duplicate_uid
 from millstream.graph.operation import Operation
-from millstream.graph.operations.endpoints import LetterLimits, Sink
-from millstream.graph.resolve import output_of, resolve
+from millstream.graph.operations.endpoints import LetterLimits, Sink, Source
+from millstream.graph.resolve import resolve
 from millstream.graph.step import DEAD, Step, StepInput, step_uid
 from millstream.graph.stream_graph import StreamNode
+from millstream.graph.texts import with_texts
 from millstream.model.connector import ConnectorSpec
 from millstream.model.ids import StepId, step_id
+from millstream.model.params import Param, param_types
 
 _MAX_ID = 100
 
@@ -23,7 +27,8 @@ _MAX_ID = 100
 class JobSteps:
     """The steps of one job, in the order they were written."""
 
-    def __init__(self, steps: Sequence[Step] = ()) -> None:
+    def __init__(self, steps: Sequence[Step] = (), params: Sequence[Param] = ()) -> None:
+        self._params = param_types(params)
         self._steps: dict[StepId, Step] = {}
         self._nodes: dict[StepId, StreamNode] = {}
         for step in steps:
@@ -61,6 +66,7 @@ class JobSteps:
         identifier = step_id(given_id) if given_id is not None else self._derived_id(operation, inputs)
         if identifier in self._steps:
             raise duplicate_id(identifier)
+        operation = with_texts(operation, lambda text: self.typed(text, identifier))
         own = step_uid(uid, identifier) if uid is not None else identifier
         if uid is None and given_id is None and inputs:
             # Derived from the uids before it, so that renaming an input with uid= renames nothing behind it.
@@ -68,6 +74,8 @@ class JobSteps:
         owner = self._owners().get(own)
         if owner is not None:
             raise duplicate_uid(identifier, own, owner)
+        if isinstance(operation, (Source, Sink)):
+            self._check_params(operation, identifier)
         step = Step(
             id=identifier,
             operation=operation,
@@ -87,8 +95,7 @@ class JobSteps:
         letters: LetterLimits | None = None,
     ) -> None:
         """Check a sink and append it; `letters` limits how many rows a sink of dead letters may get."""
-        made = sink_operation(name, connector, output_of(source, self._nodes, name))
-        operation = dataclasses.replace(made, letters=letters)
+        operation = dataclasses.replace(sink_operation(name, connector), letters=letters)
         # A sink may bear the name of the step it writes, as in `totals.sink("totals", ...)`.
         taken = self._steps.get(step_id(name))
         unique = f"{name}.sink" if taken is not None and not isinstance(taken.operation, Sink) else name
@@ -118,6 +125,17 @@ class JobSteps:
         while any(name == unique or name.startswith(f"{unique}.") for name in taken):
             unique, number = f"{wanted}-{number}", number + 1
         return unique
+
+    def typed(self, text: str, step: str | None) -> str:
+        """An expression or statement whose parameters have their types."""
+        return with_types(text, self._params, step=step)
+
+    def _check_params(self, operation: Source | Sink, step: str) -> None:
+        for name in operation.open_params:
+            if name not in self._params:
+                msg = f"connector {operation.connector.name!r} names a parameter {name!r} that the job does not have"
+                hint = "declare it: Job(params={...})"
+                raise InvalidStep(msg, code="PARAM-001", step=step, known=self._params, hint=hint)
 
     def _owners(self) -> dict[StepId, StepId]:
         """Steps by their uid."""

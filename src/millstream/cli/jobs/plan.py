@@ -16,11 +16,14 @@ from millstream.cli.options import (
     JobArgument,
     Master,
     Parallelism,
+    Params,
     StateBackend,
-    deployment_of,
+    confs_of,
     model_of,
+    params_of,
 )
 from millstream.plan.compile import Layers, compile_job
+from millstream.plan.deployment import Deployment
 from millstream.plan.explain import Layer, explain, mermaid
 from millstream.plan.serialize import to_json
 
@@ -36,13 +39,21 @@ def plan(
     master: Master = "local[*]",
     state_backend: StateBackend = "rocksdb",
     confs: Confs = None,
+    params: Params = None,
     parallelism: Parallelism = None,
     debug: Debug = False,
 ) -> None:
     """Compile a job and print a layer of its plan; nothing runs."""
     with reported(debug=debug):
-        deployment = deployment_of(checkpoint, master, state_backend, confs)
-        typer.echo(_written(compile_job(model_of(load(job), parallelism), deployment), layer, format))
+        given = params_of(params) if params else None
+        choices = Deployment(
+            checkpoint=checkpoint,
+            master=master,
+            state_backend=state_backend,  # type: ignore[arg-type]  # an unknown one is refused by the value itself
+            confs=confs_of(confs),
+            params=given,
+        )
+        typer.echo(_written(compile_job(model_of(load(job), parallelism), choices), layer, format))
 
 
 def _written(layers: Layers, layer: Layer, form: Format) -> str:

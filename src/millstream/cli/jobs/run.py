@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from millstream.api.running.job import JobRunner, RunningJob, engine_for
+from millstream.api.run_options import RunOptions
+from millstream.api.running.job import JobRunner, RunningJob
 from millstream.api.running.result import Ending, EpochSummary, Listener, RunResult
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.jobs.interrupts import interrupts
@@ -28,12 +29,14 @@ from millstream.cli.options import (
     Master,
     MinPause,
     Parallelism,
+    Params,
     Retain,
     StateBackend,
     TolerateFailures,
-    deployment_of,
+    confs_of,
     epochs_of,
     model_of,
+    params_of,
 )
 from millstream.graph.model import OnStop
 from millstream.jobmaster.metrics.file import MetricsFile
@@ -70,6 +73,7 @@ def run(
     master: Master = "local[*]",
     state_backend: StateBackend = "rocksdb",
     confs: Confs = None,
+    params: Params = None,
     parallelism: Parallelism = None,
     metrics: Annotated[
         Path | None, typer.Option("--metrics", metavar="FILE", help="Keep the newest figures here, for Prometheus.")
@@ -84,24 +88,20 @@ def run(
 ) -> None:
     """Run a job until its input ends; Ctrl-C cancels it. With --checkpoint the same command resumes it."""
     with log_lines(log_level, log_format), reported(debug=debug):
-        epochs = epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term)
-        deployment = deployment_of(
-            checkpoint, master, state_backend, confs, manifests=manifests, epochs=epochs, on_stop=on_stop
-        )
+        options = RunOptions(
+            local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
+            on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
+            epochs=epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term), master=master,
+            state_backend=state_backend,  # type: ignore[arg-type]  # an unknown one is refused by the plan
+            confs=confs_of(confs), params=params_of(params), on_stop=on_stop,
+        )  # fmt: skip
+        deployment = options.deployment()
         if not local:
             start_early(deployment, debug=debug, claims=False)
         plan = compile_job(model_of(load(job), parallelism), deployment).deployment
-        engine = engine_for(
-            plan,
-            local=local,
-            from_savepoint=from_savepoint,
-            on_newer_output=on_newer_output,
-            allow_dropped_state=allow_dropped_state,
-            ignore_state_once=ignore_state_once,
-            **({} if local else {"debug": debug}),
-        )
+        engine = options.engine_of(plan, **({} if local else {"debug": debug}))
         guarantee = plan.plan.graph.requirements.guarantee
-        figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee)
+        figures = None if metrics is None else MetricsFile(metrics, job=plan.name, guarantee=guarantee, mode=plan.mode)
         result = _run(plan, engine, output, figures)
         if result.ended == "cancelled":
             raise typer.Exit(INTERRUPTED)

@@ -91,7 +91,9 @@ DECLARATION = ConnectorDeclaration(
     name="memory",
     source=SourceDeclaration(
         options={
-            "rows": Option(kind=(list,), doc="rows and marks in the order they are read", check=_checked_rows),
+            "rows": Option(
+                kind=(list,), doc="rows and marks in the order they are read", check=_checked_rows, is_data=True
+            ),
             "partition_by": Option(
                 kind=(str, type(None)), default=None, doc="column whose value names the source partition of a row"
             ),

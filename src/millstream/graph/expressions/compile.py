@@ -295,4 +295,5 @@ _NODES: dict[type[exp.Expr], Callable[[Compiler, Any], Term]] = {
     exp.Not: lambda c, node: operators.invert(c.term(node.this), c.site), exp.Is: _is, exp.In: _in,
     exp.Between: _between, exp.Like: _like, exp.ILike: _like, exp.Escape: _escaped, exp.RegexpLike: _rlike,
     exp.Case: _case, exp.Cast: _cast, exp.TryCast: _cast, exp.Trim: _trim, exp.Anonymous: _call,
+    exp.Placeholder: lambda c, node: literals.parameter(node, c.site),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.graph.expressions import term as t
-from millstream.graph.expressions.refusal import LITERAL, Site
+from millstream.graph.expressions.refusal import CONSTRUCT, LITERAL, Site
 from millstream.graph.expressions.term import Term, duckdb_type, quoted
 
 _NUMBER = re.compile(r"(-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(BD|[LSYDF]|)", re.IGNORECASE)
@@ -70,6 +70,13 @@ def boolean(node: exp.Expr) -> Term:
 def null() -> Term:
     """Null, which has no type yet."""
     return Term(sql="NULL", type=t.VOID, is_literal=True)
+
+
+def parameter(node: exp.Expr, site: Site) -> Term:
+    """A parameter of the run without a value: null, of the type that the cast around it says."""
+    if not isinstance(node.parent, exp.Cast):
+        raise site.refuse(CONSTRUCT, "a placeholder is not allowed", found=str(node.this), hint="name a parameter")
+    return null()
 
 
 def raw_string(node: exp.Expr) -> Term:

@@ -14,6 +14,7 @@ from millstream.graph.function import FunctionRef
 from millstream.graph.operation import Expressions, Operation, Outputs, PlacedStep, ResolvedStep
 from millstream.graph.outputs import key_fields
 from millstream.graph.step import MAIN
+from millstream.graph.texts import ExpressionText
 from millstream.model.schema import HIDDEN, Field, Schema
 
 Emit = Literal["epoch", "row", "end"]
@@ -25,9 +26,9 @@ class Aggregate:
     """One aggregate as the user wrote it: `ms.sum("amount")`."""
 
     kind: str
-    of: str | None = None
+    of: ExpressionText | None = None
     """Expression text; `None` only for `count` of rows."""
-    where: str | None = None
+    where: ExpressionText | None = None
     """Expression text: rows for which it is not true do not count."""
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from millstream.model.connector import (
     ConnectorSpec,
     Option,
     checked_options,
+    named_params,
     sink_declaration,
     source_declaration,
 )
@@ -48,8 +49,16 @@ class Source(Operation):
 
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """The rows as the author of the job declared them."""
-        del step, schemas
+        del schemas
+        declared = source_declaration(self.connector)
+        if declared.check is not None and not self.open_params:
+            declared.check(self.connector.options, self.schema, step.id)
         return (), with_dead({MAIN: self.schema}, self.on_error)
+
+    @property
+    def open_params(self) -> list[str]:
+        """The parameters among its options that have no value yet."""
+        return _named(self.connector, source_declaration(self.connector).options)
 
     def describe(self) -> str:
         """The connector."""
@@ -105,8 +114,15 @@ class Sink(Operation):
 
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """Nothing: here rows leave."""
-        del step, schemas
+        declared = sink_declaration(self.connector)
+        if declared.check is not None and not self.open_params:
+            declared.check(self.connector.options, schemas[0], step.id)
         return (), {}
+
+    @property
+    def open_params(self) -> list[str]:
+        """The parameters among its options that have no value yet."""
+        return _named(self.connector, sink_declaration(self.connector).options)
 
     def describe(self) -> str:
         """The connector."""
@@ -129,6 +145,10 @@ class Sink(Operation):
 def _checked(connector: ConnectorSpec, declared: dict[str, Option], step: str) -> ConnectorSpec:
     options = checked_options(declared, connector.options, step=step, name=connector.name)
     return ConnectorSpec(connector.name, options)
+
+
+def _named(connector: ConnectorSpec, declared: dict[str, Option]) -> list[str]:
+    return [name for names in named_params(declared, connector.options).values() for name in names]
 
 
 def _connector_text(connector: ConnectorSpec) -> str:

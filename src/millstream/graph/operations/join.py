@@ -10,6 +10,7 @@ from millstream.errors import InvalidStep
 from millstream.graph.expressions.expression import parse_predicate
 from millstream.graph.operation import Operation, Outputs, PlacedStep
 from millstream.graph.step import LATE, MAIN
+from millstream.graph.texts import ExpressionText
 from millstream.graph.windows.window import WINDOW_FIELDS, WindowSpec, duration_text
 from millstream.model.ids import StepId
 from millstream.model.schema import Field, Schema
@@ -35,7 +36,7 @@ class Join(Operation):
     lower: int | None = None
     """With `upper`: lower ≤ time of the right row - time of the left row ≤ upper, in milliseconds."""
     upper: int | None = None
-    where: str | None = None
+    where: ExpressionText | None = None
     prefix: str | None = None
     keep: int | None = None
     """Without bounds: rows are forgotten that long after they came."""
@@ -88,7 +89,7 @@ class WindowJoin(Operation):
     takes = "pair"
     window: WindowSpec
     how: How = "inner"
-    where: str | None = None
+    where: ExpressionText | None = None
     prefix: str | None = None
     lateness: int = 0
 

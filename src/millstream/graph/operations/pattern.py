@@ -16,6 +16,7 @@ from millstream.graph.patterns.match_expression import measures_of
 from millstream.graph.patterns.match_source import check_conditions
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.graph.step import LATE, MAIN, TIMED_OUT
+from millstream.graph.texts import ExpressionText
 from millstream.model.schema import Field, Schema
 
 
@@ -28,10 +29,10 @@ class MatchPattern(Operation):
     may_be_single = True
     pattern: PatternSpec
     function: FunctionRef | None = None
-    measures: tuple[tuple[str, str], ...] = ()
+    measures: tuple[tuple[str, ExpressionText], ...] = ()
     schema: Schema | None = None
     timed_out: FunctionRef | None = None
-    timed_out_measures: tuple[tuple[str, str], ...] = ()
+    timed_out_measures: tuple[tuple[str, ExpressionText], ...] = ()
     timed_out_schema: Schema | None = None
     order_by: tuple[str, ...] = ()
     """Columns by which rows of one instant are put in order."""

@@ -12,9 +12,10 @@ from millstream.graph.function import FunctionRef
 from millstream.graph.operation import Operation, Outputs, PlacedStep
 from millstream.graph.outputs import OnError, with_dead
 from millstream.graph.step import MAIN
+from millstream.graph.texts import ExpressionText
 from millstream.model.schema import Field, Schema
 
-Columns = tuple[tuple[str, str], ...]
+Columns = tuple[tuple[str, ExpressionText], ...]
 """Names with expression text."""
 
 
@@ -24,7 +25,7 @@ class Filter(Operation):
 
     kind = "filter"
     runs_as = "expression"
-    where: str
+    where: ExpressionText
 
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """The columns that come in."""

@@ -14,6 +14,7 @@ from millstream.graph.function import FunctionRef
 from millstream.graph.operation import Operation, Outputs, PlacedStep
 from millstream.graph.outputs import OnError, column_of, with_dead
 from millstream.graph.step import MAIN
+from millstream.graph.texts import ExpressionText
 from millstream.graph.windows.window import duration_text
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
@@ -27,7 +28,7 @@ class WatermarkSpec:
     """How the watermark of a partition follows its rows, where that is not a bounded delay."""
 
     kind: WatermarkKind
-    where: str | None = None
+    where: ExpressionText | None = None
     """Punctuated: which rows carry a watermark."""
     column: str | None = None
     """Punctuated: the column that holds it, where it is not the event time."""

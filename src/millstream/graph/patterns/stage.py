@@ -10,6 +10,7 @@ from typing import Literal
 
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef
+from millstream.graph.texts import ExpressionText
 
 Contiguity = Literal["strict", "relaxed", "any", "not_next", "not_followed"]
 Join = Literal["and", "or"]
@@ -26,7 +27,7 @@ _MARKS = {"strict": "next", "relaxed": "followed by", "any": "followed by any"} 
 class Condition:
     """A test of one row: expression text, or a Python function of the row and, if it takes two, of the match so far."""
 
-    text: str | None = None
+    text: ExpressionText | None = None
     function: FunctionRef | None = None
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ class Totals:
 
     job: str
     guarantee: str
+    mode: str
     epochs: int = 0
     rows_in: int = 0
     rows_out: int = 0
@@ -52,6 +53,7 @@ def totals_of(result: RunResult, newest: EpochSummary | None = None) -> Totals:
     return Totals(
         job=result.job,
         guarantee=result.guarantee,
+        mode=result.mode,
         epochs=result.epochs,
         rows_in=result.rows_in,
         rows_out=result.rows_out,
@@ -69,6 +71,9 @@ def prometheus(totals: Totals) -> str:
         "# HELP millstream_guarantee The guarantee in force.",
         "# TYPE millstream_guarantee gauge",
         f'millstream_guarantee{{job="{job}",guarantee="{label(totals.guarantee)}"}} 1',
+        "# HELP millstream_mode The mode of the job.",
+        "# TYPE millstream_mode gauge",
+        f'millstream_mode{{job="{job}",mode="{label(totals.mode)}"}} 1',
     ]
     for name, kind, text, value in _samples(totals):
         if value is not None:
@@ -108,9 +113,9 @@ def _samples(totals: Totals) -> list[_Sample]:
 class MetricsFile:
     """Rewrites a file after every epoch; whoever reads it sees one whole text."""
 
-    def __init__(self, path: Path, *, job: str, guarantee: str) -> None:
+    def __init__(self, path: Path, *, job: str, guarantee: str, mode: str) -> None:
         self._path = path
-        self._totals = Totals(job=job, guarantee=guarantee)
+        self._totals = Totals(job=job, guarantee=guarantee, mode=mode)
         self._write()
 
     def epoch(self, summary: EpochSummary) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from millstream.graph.operations.endpoints import Source
 from millstream.model.connector import source_declaration
@@ -13,7 +14,7 @@ from millstream.plan.deployment import Deployment, DeploymentPlan, EdgeConfig, M
 from millstream.plan.partitioned import PartitionedPlan
 
 
-def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
+def deploy(plan: PartitionedPlan, deployment: Deployment, params: dict[str, Any]) -> DeploymentPlan:
     """Share the rows of an epoch among the sources and fix what the engine is told."""
     sources = [
         (planned.vertex.id, operation)
@@ -35,8 +36,10 @@ def deploy(plan: PartitionedPlan, deployment: Deployment) -> DeploymentPlan:
         epochs=deployment.epochs,
         confs=deployment.confs,
         is_bounded=is_bounded,
+        mode=plan.graph.mode,
         epoch_interval=requirements.epoch_interval,
         on_stop=deployment.on_stop or requirements.on_stop,
+        params=params,
     )
 
 

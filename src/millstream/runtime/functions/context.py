@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from millstream.api.functions.user_metrics import DEFAULT_BUCKETS, StepMetrics, UserMetrics, empty_spread
 from millstream.errors import StepFailed
@@ -38,8 +40,11 @@ class CallUnderWay:
 class OpenContext:
     """The context of one step's functions; a metric is known by its name within the step."""
 
-    def __init__(self, job: str, step: str, parallelism: int, call: CallUnderWay) -> None:
+    def __init__(
+        self, job: str, step: str, parallelism: int, call: CallUnderWay, params: Mapping[str, Any] | None = None
+    ) -> None:
         self.job, self.step, self.parallelism = job, step, parallelism
+        self.params = MappingProxyType(dict(params or {}))
         self._call = call
         self._kinds: dict[str, tuple[object, ...]] = {}
 

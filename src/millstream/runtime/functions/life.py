@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.api.functions.user_metrics import UserMetrics
@@ -24,8 +25,8 @@ _log = logging.getLogger(__name__)
 class LivingFunctions:
     """The functions of a level that define `open` or `close`. Each step that was given one has a copy of its own."""
 
-    def __init__(self, *, job: str, parallelism: int) -> None:
-        self._job, self._parallelism = job, parallelism
+    def __init__(self, *, job: str, parallelism: int, params: Mapping[str, Any] | None = None) -> None:
+        self._job, self._parallelism, self._params = job, parallelism, params
         self._call = CallUnderWay()
         self._waiting: list[_Living] = []
         self._open: list[_Living] = []
@@ -40,7 +41,7 @@ class LivingFunctions:
         # A watermark generator also answers in the driver, where no task opens it; it may not define either.
         if isinstance(node.operation, EventTime):
             return node
-        context = OpenContext(self._job, node.id, self._parallelism, self._call)
+        context = OpenContext(self._job, node.id, self._parallelism, self._call, self._params)
 
         def own(function: FunctionRef) -> FunctionRef:
             if not function.is_living:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -36,6 +37,8 @@ class EpochWork(NamedTuple):
     subtask: int = 0
     state_bytes: int = STATE_BYTES
     """How much decoded state to hold at once."""
+    params: Mapping[str, Any] = MappingProxyType({})
+    """What the run was given."""
 
 
 class KeyedOperator(Protocol):

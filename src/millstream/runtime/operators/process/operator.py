@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ class ProcessCalls:
             if name == MAIN or name in dict(operation.outputs)
         }
         self._main = self._outputs[MAIN]
-        self._context = _ProcessContext(self._outputs, work.times.now, node.id)
+        self._context = _ProcessContext(self._outputs, work.times.now, node.id, work.params)
         self._function = _bound(operation.function.target, operation.states, self._context)
 
     def rows(
@@ -188,8 +189,9 @@ class _DueTimers:
 class _ProcessContext:
     """What user code sees of the current row; satisfies `api.process.Context`."""
 
-    def __init__(self, outputs: dict[str, RowOutput], now: int, step: str) -> None:
+    def __init__(self, outputs: dict[str, RowOutput], now: int, step: str, params: Mapping[str, Any]) -> None:
         self.outputs, self.now, self._step = outputs, now, step
+        self.params = MappingProxyType(dict(params))
         self.watermark = 0
         self.timestamp: int | None = None
         self.entry: Entry
