@@ -22,7 +22,6 @@ from millstream.connectors.intake.files import (
     whole_entries,
 )
 from millstream.connectors.intake.frames import framed
-from millstream.errors import Fenced
 
 FILE_BYTES = 64 << 20
 """A file that has grown beyond it is followed by another, so that those behind can be deleted."""
@@ -60,12 +59,7 @@ class IntakeLog:
         return taken
 
     def append(self, entries: Sequence[ReceivedEntry]) -> list[LoggedEntry]:
-        """Write entries; when it returns they are durable. What a failed call has left behind belongs to nothing.
-
-        Raises:
-            Fenced: a later owner has begun to write.
-        """
-        self._check_owner()
+        """Write entries; when it returns they are durable. What a failed call has left behind belongs to nothing."""
         try:
             logged = self._write(entries)
         except BaseException:
@@ -90,13 +84,6 @@ class IntakeLog:
         os.fsync(file.fileno())
         failpoint("intake_synced")
         return logged
-
-    def _check_owner(self) -> None:
-        newest = max((number for name in file_names(self._folder) if (number := number_of(name))), default=(0, 0))
-        if newest[0] > self._token:
-            msg = f"a later owner of the job writes to the intake log {str(self._folder)!r}"
-            hint = "end this run; the later one goes on"
-            raise Fenced(msg, found=f"token {self._token}", known=f"token {newest[0]}", hint=hint)
 
     def _opened(self) -> BinaryIO:
         """The file that is written to; a new one begins with the place it follows."""

@@ -7,7 +7,7 @@ from millstream.connectors.intake.files import ORIGIN, file_names
 from millstream.connectors.intake.intake import Intake
 from millstream.connectors.intake.log import ReceivedEntry
 from millstream.connectors.intake.reading import parts_of, read_parts
-from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, InvalidStep
+from millstream.errors import CheckpointRefused, ExternalFailure, InvalidStep
 
 SECONDS = 20
 
@@ -173,23 +173,6 @@ def test_a_full_disk_is_raised_and_stays(opened, monkeypatch):
     for _ in range(2):
         with pytest.raises(OSError):
             intake.raise_failure()
-
-
-def test_an_owner_that_was_replaced_is_told(opened):
-    class Waiting(Scripted):
-        def run(self, intake, waiting):
-            intake.put(ReceivedEntry(b"", 0, "early"))
-            assert go.wait(SECONDS)
-            intake.put(ReceivedEntry(b"", 0, "late"))
-
-    go = threading.Event()
-    old = opened(Waiting())
-    durable(old, ORIGIN, 1)
-    durable(opened(Scripted(1), token=2, rest=False), ORIGIN, 1)
-    go.set()
-    old._threads[0].join(SECONDS)
-    with pytest.raises(Fenced):
-        old.raise_failure()
 
 
 def test_files_go_one_epoch_after_they_were_acknowledged(tmp_path, opened):

@@ -12,7 +12,7 @@ from millstream.connectors.intake.files import (
     spans_between,
 )
 from millstream.connectors.intake.log import IntakeLog, ReceivedEntry, delete_behind
-from millstream.errors import CheckpointRefused, Fenced
+from millstream.errors import CheckpointRefused
 
 
 def received(*numbers):
@@ -112,13 +112,15 @@ def test_a_file_whose_first_frame_is_torn_is_none(tmp_path, owner):
     assert numbers(entries_between(tmp_path, ORIGIN, new.append(received(1))[-1].place)) == [0, 1]
 
 
-def test_an_owner_that_was_replaced_writes_nothing_more(owner):
+def test_what_an_owner_writes_that_was_replaced_belongs_to_nothing(tmp_path, owner):
     old, _ = owner(1)
-    old.append(received(0))
-    new, _ = owner(2)
-    new.append(received(1))
-    with pytest.raises(Fenced):
-        old.append(received(2))
+    first = old.append(received(0))[-1].place
+    new, _ = owner(2, first, rest=True)
+    last = new.append(received(1))[-1].place
+    old.append(received(10))
+    assert numbers(entries_between(tmp_path, ORIGIN, last)) == [0, 1]
+    third, taken = owner(3, first, rest=True)
+    assert numbers(taken) == [1]
 
 
 def test_an_owner_that_opens_twice_does_not_write_over_itself(tmp_path, owner):

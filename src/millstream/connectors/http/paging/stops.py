@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from millstream.connectors.http import predicates
 from millstream.connectors.http.nested import Fields, above_zero, filled_text, nested
-from millstream.connectors.http.pages import FetchedPage
-from millstream.connectors.http.paginators import Paginator
-from millstream.connectors.http.paths import MISSING, Steps, found_at, optional_steps
-from millstream.connectors.http.predicates import AnswerTest, holds
+from millstream.connectors.http.paging import predicates
+from millstream.connectors.http.paging.pages import FetchedPage
+from millstream.connectors.http.paging.paginators import Paginator
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, optional_steps
+from millstream.connectors.http.paging.predicates import AnswerTest, holds
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
 

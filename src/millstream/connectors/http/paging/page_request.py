@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
-from millstream.connectors.http.paths import steps_of, with_value
+from millstream.connectors.http.paging.paths import steps_of, with_value
 from millstream.redaction import HIDDEN, REFERENCE
 
 PLACES = ("query", "header", "json", "form", "path")
@@ -35,6 +35,8 @@ class PageRequest:
     headers: Pairs = ()
     json: Any = None
     form: Pairs = ()
+    content: bytes = b""
+    """A body that is written already, in place of the two before it."""
 
 
 def request_of(options: Mapping[str, Any]) -> PageRequest:

@@ -7,11 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from millstream.connectors.http.nested import Fields, by_type, filled_text, nested
-from millstream.connectors.http.page_request import PageRequest, Pairs, pairs_of, request_of
-from millstream.connectors.http.pages import HttpAnswer, json_of
-from millstream.connectors.http.paths import Steps, found_at, optional_steps
-from millstream.connectors.http.secrets import (
+from millstream.connectors.http.asking.secrets import (
     Lookup,
     chosen,
     json_without_secrets,
@@ -20,6 +16,10 @@ from millstream.connectors.http.secrets import (
     secret_fields,
     without_secrets,
 )
+from millstream.connectors.http.nested import Fields, by_type, filled_text, nested
+from millstream.connectors.http.paging.page_request import PageRequest, Pairs, pairs_of, request_of
+from millstream.connectors.http.paging.pages import HttpAnswer, json_of
+from millstream.connectors.http.paging.paths import Steps, found_at, optional_steps
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
 

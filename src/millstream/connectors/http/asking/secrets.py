@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from millstream.connectors.http.page_request import looks_secret
+from millstream.connectors.http.paging.page_request import looks_secret
 from millstream.model.connector import Option
 from millstream.redaction import REFERENCE
 

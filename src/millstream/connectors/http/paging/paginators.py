@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from millstream.connectors.http.nested import Fields, above_zero, by_type, filled_text
-from millstream.connectors.http.page_request import (
+from millstream.connectors.http.paging.page_request import (
     PLACES,
     PageRequest,
     TokenPlace,
@@ -19,8 +19,8 @@ from millstream.connectors.http.page_request import (
     with_token,
     without_token,
 )
-from millstream.connectors.http.pages import FetchedPage
-from millstream.connectors.http.paths import MISSING, Steps, found_at, optional_steps, steps_of
+from millstream.connectors.http.paging.pages import FetchedPage
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, optional_steps, steps_of
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
 
@@ -140,6 +140,11 @@ def paginator_of(value: Any) -> Paginator:
 def first_token(paginator: Paginator) -> Token:
     """The token of the first page; `None` where it has none."""
     return paginator.start
+
+
+def is_address(paginator: Paginator, request: PageRequest) -> bool:
+    """Whether tokens are addresses of pages, which a server gives and which need a look before they are asked."""
+    return paginator.kind in ("link", "header_link") or (paginator.place == "path" and "${token}" not in request.url)
 
 
 def page_request(paginator: Paginator, request: PageRequest, token: Token, *, is_first: bool) -> PageRequest:

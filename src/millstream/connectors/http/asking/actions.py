@@ -15,16 +15,18 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from millstream.connectors.http import predicates
+from millstream.connectors.http.asking.rates import RateRules, asked_wait, backoff
 from millstream.connectors.http.nested import Fields, nested
-from millstream.connectors.http.pages import HttpAnswer, json_of
-from millstream.connectors.http.predicates import AnswerTest, holds
-from millstream.connectors.http.rates import RateRules, asked_wait, backoff
+from millstream.connectors.http.paging import predicates
+from millstream.connectors.http.paging.pages import HttpAnswer, json_of
+from millstream.connectors.http.paging.predicates import AnswerTest, holds
 from millstream.model.connector import Option
 
 ACTIONS = ("success", "fail", "retry", "ignore", "reset", "split", "rate_limited", "refresh_token")
 ActionName = Literal["success", "fail", "retry", "ignore", "reset", "split", "rate_limited", "refresh_token"]
 _TRANSIENT = frozenset({408, 425})
+_SHORTEST = 100
+"""Milliseconds before a server that has no room is asked again, should it say less."""
 _CLASSES = ("2xx", "3xx", "4xx", "5xx")
 
 FIELDS: Fields = {
@@ -118,7 +120,9 @@ def decided(
             return AnswerDecision("fail", why=f"{why}, with new credentials too")
         case "rate_limited":
             wait = asked_wait(rates, {} if answer is None else answer.headers, now)
-            return AnswerDecision("rate_limited", backoff(rates, attempt) if wait is None else wait, why=why)
+            return AnswerDecision(
+                "rate_limited", backoff(rates, attempt) if wait is None else max(wait, _SHORTEST), why=why
+            )
         case "retry" if attempt < rates.attempts:
             wait = asked_wait(rates, {} if answer is None else answer.headers, now)
             return AnswerDecision("retry", backoff(rates, attempt) if wait is None else wait, why=why)

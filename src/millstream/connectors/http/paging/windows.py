@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from millstream.connectors.http.nested import Fields, above_zero, filled_text, nested
-from millstream.connectors.http.page_request import PLACES, PageRequest, TokenPlace, with_token
-from millstream.connectors.http.paths import MISSING, Steps, found_at, steps_of
+from millstream.connectors.http.paging.page_request import PLACES, PageRequest, TokenPlace, with_token
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, steps_of
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
 

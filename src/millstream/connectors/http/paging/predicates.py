@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millstream.connectors.http.nested import Fields, filled_text
-from millstream.connectors.http.paths import MISSING, Steps, found_at, optional_steps
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, optional_steps
 from millstream.model.connector import Option
 
 _TEXT = (str, type(None))

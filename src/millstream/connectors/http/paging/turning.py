@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from millstream.connectors.http.page_request import PageRequest, for_slice, request_of
-from millstream.connectors.http.pages import FetchedPage
-from millstream.connectors.http.paginators import (
+from millstream.connectors.http.paging.page_request import PageRequest, for_slice, request_of
+from millstream.connectors.http.paging.pages import FetchedPage
+from millstream.connectors.http.paging.paginators import (
     Paginator,
     Token,
     first_token,
+    is_address,
     next_token,
     page_request,
     paginator_of,
 )
-from millstream.connectors.http.stops import StopRules, ending, stops_of
-from millstream.connectors.http.windows import (
+from millstream.connectors.http.paging.stops import StopRules, ending, stops_of
+from millstream.connectors.http.paging.windows import (
     PageWindow,
     WindowEdge,
     behind,
@@ -39,8 +40,10 @@ MOST_RESETS = 3
 class SliceState(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far one slice has come: a JSON value inside positions."""
 
+    name: str = "0"
+    """What it is called as a partition."""
     of: dict[str, Any] = {}
-    """The values that make the slice."""
+    """The values that make it."""
     token: Any = None
     pages: int = 0
     records: int = 0
@@ -85,9 +88,9 @@ def paging_of(options: Mapping[str, Any]) -> PagingPlan:
     )
 
 
-def begun(plan: PagingPlan, values: Mapping[str, Any]) -> SliceState:
+def begun(plan: PagingPlan, name: str, values: Mapping[str, Any]) -> SliceState:
     """A slice before its first page."""
-    return SliceState(of=dict(values), token=first_token(plan.paginator))
+    return SliceState(name=name, of=dict(values), token=first_token(plan.paginator))
 
 
 def next_request(plan: PagingPlan, state: SliceState) -> PageRequest:
@@ -98,8 +101,10 @@ def next_request(plan: PagingPlan, state: SliceState) -> PageRequest:
     return page_request(plan.paginator, request, state.token, is_first=state.since[0] == 0)
 
 
-def after_page(plan: PagingPlan, state: SliceState, page: FetchedPage) -> PageOutcome:
-    """What a page means for its slice.
+def after_page(
+    plan: PagingPlan, state: SliceState, page: FetchedPage, address: Callable[[str], str] = str
+) -> PageOutcome:
+    """What a page means for its slice. `address` makes of a next address one that may be asked and stored.
 
     1. A page that came before is none.  2. Count, and leave out what came before.  3. The rules end the slice, or the next token
     is a new one.  4. Where the window is full, start again behind its edge.
@@ -114,6 +119,8 @@ def after_page(plan: PagingPlan, state: SliceState, page: FetchedPage) -> PageOu
     counted = _counted(plan, state, page)
     # Step 3. The rules end the slice, or the next token is a new one
     token = next_token(plan.paginator, state.token, page)
+    if token is not None and is_address(plan.paginator, plan.request):
+        token = address(token)
     pages, records = counted.since
     why = ending(plan.stop, plan.paginator, page, token, since=counted.since, records=counted.records)
     if why is not None:
@@ -159,7 +166,7 @@ def reset(plan: PagingPlan, state: SliceState) -> SliceState:
         StepFailed: (HTTP-024) it has done so too often.
     """
     if state.resets < MOST_RESETS:
-        return msgspec.structs.replace(begun(plan, state.of), resets=state.resets + 1)
+        return msgspec.structs.replace(begun(plan, state.name, state.of), resets=state.resets + 1)
     msg = f"the server has asked to start over more than {MOST_RESETS} times"
     raise StepFailed(
         msg, code="HTTP-024", found=f"page {state.pages + 1}", hint="correct the action 'reset' in on_status="

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.connectors.http.paths import MISSING, Steps, found_at
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at
 from millstream.errors import ExternalFailure
 
 _GZIP = b"\x1f\x8b"
