@@ -33,6 +33,7 @@ from millstream.api.values.windows import count_window, cumulative, global_windo
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
+from millstream.connectors.http.spec import http
 from millstream.connectors.jdbc.spec import jdbc
 from millstream.connectors.kafka.spec import kafka
 from millstream.connectors.memory.spec import memory
@@ -117,6 +118,7 @@ __all__ = [
     "files",
     "first",
     "global_window",
+    "http",
     "jdbc",
     "kafka",
     "last",

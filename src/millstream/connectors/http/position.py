@@ -54,8 +54,8 @@ def position_of(stored: Mapping[str, Any]) -> ApiPosition:
 
 
 def to_json(value: ApiPosition | SliceState) -> Any:
-    """The JSON form of a position, or of a part of one."""
-    return msgspec.to_builtins(value)
+    """The JSON form of a position, or of a part of one, as it comes back from a log."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def beginning(settings: SourceSettings, run: str, now: int) -> ApiPosition:
