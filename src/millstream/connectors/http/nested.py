@@ -33,7 +33,7 @@ def _field(name: str, field: Option, values: Mapping[str, Any], what: str) -> An
         if field.is_required:
             msg = f"{what} with {name!r}: {field.doc}"
             raise ValueError(msg)
-        return field.default
+        return field.default if field.check is None else field.check(field.default)
     value = values[name]
     kinds = " or ".join("none" if kind is type(None) else kind.__name__ for kind in field.kind)
     if not isinstance(value, field.kind) or (isinstance(value, bool) and bool not in field.kind):

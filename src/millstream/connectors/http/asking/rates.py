@@ -82,8 +82,7 @@ def rates_of(value: Any) -> RateRules:
     Raises:
         ValueError: says what was expected.
     """
-    declared = {name: dataclasses.replace(field, default=_default(field)) for name, field in FIELDS.items()}
-    fields = nested(declared, value, what="rate")
+    fields = nested(FIELDS, value, what="rate")
     if fields["burst"] is not None and fields["requests"] is None:
         msg = "rate whose 'burst' comes with 'requests'"
         raise ValueError(msg)
@@ -91,10 +90,6 @@ def rates_of(value: Any) -> RateRules:
         msg = "rate with both 'remaining' and 'reset', or none of them"
         raise ValueError(msg)
     return RateRules(**fields)
-
-
-def _default(field: Option) -> Any:
-    return field.default if field.check is None or field.default is None else field.check(field.default)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
