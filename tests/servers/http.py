@@ -1,5 +1,6 @@
 """An HTTP server that answers as a test tells it to, in a thread of this process, on a free port of this machine."""
 
+import asyncio
 import contextlib
 import dataclasses
 import json
@@ -31,12 +32,13 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """An answer. `cut` bytes of the body are sent before the connection breaks."""
+    """An answer. `cut` bytes of the body are sent before the connection breaks; nothing is before the event `held`."""
 
     body: object = b""
     status: int = 200
     headers: tuple = ()
     cut: int | None = None
+    held: threading.Event | None = None
 
     @property
     def content(self):
@@ -114,6 +116,8 @@ class Api:
 
 
 async def _send(reply, send):
+    while reply.held is not None and not reply.held.is_set():
+        await asyncio.sleep(0.005)
     content = reply.content
     headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers]
     headers.append((b"content-length", str(len(content)).encode()))

@@ -43,6 +43,8 @@ class Intake:
         self._log = IntakeLog(folder, token) if file_bytes is None else IntakeLog(folder, token, file_bytes=file_bytes)
         self._changed = threading.Condition()
         self._received: deque[ReceivedEntry] = deque()
+        self._unwritten = 0
+        """How many entries were received and are not durable yet."""
         self._logged: list[LoggedEntry] = []
         self._index: dict[LogPlace, int] = {}
         """Per place how many of the entries lie before it."""
@@ -138,12 +140,14 @@ class Intake:
         """Hand over what was received; the order of calls is the order of the log."""
         with self._changed:
             self._received.append(entry)
+            self._unwritten += 1
             self._waiting_bytes += len(entry.body)
             self._changed.notify_all()
 
     def fail(self, problem: ExternalFailure) -> bool:
         """Leave word that the outside is away, and wait until that was told; `False` when receiving is over."""
         with self._changed:
+            self._wait_until_written()
             self._failure = self._failure or problem
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.is_closed or self._failure is None)
@@ -159,10 +163,10 @@ class Intake:
     def _write(self, start: LogPlace, receiver: Receiver) -> None:
         with self._failing(), contextlib.closing(self._log):
             waiting = self._log.adopt(start, rest=self._takes_rest)
-            self._take(waiting, taken_bytes=0)
+            self._take(waiting, ())
             self._start(self._receive, receiver, waiting)
             while received := self._next():
-                self._take(self._log.append(received), taken_bytes=sum(len(entry.body) for entry in received))
+                self._take(self._log.append(received), received)
 
     def _next(self) -> list[ReceivedEntry]:
         """Everything that came while the group before was written; nothing at the end."""
@@ -172,17 +176,26 @@ class Intake:
             self._received.clear()
             return received
 
-    def _take(self, logged: Sequence[LoggedEntry], *, taken_bytes: int) -> None:
+    def _take(self, logged: Sequence[LoggedEntry], received: Sequence[ReceivedEntry]) -> None:
         with self._changed:
             for entry in logged:
                 self._logged.append(entry)
                 self._index[entry.place] = len(self._logged)
-            self._waiting_bytes += sum(entry.bytes for entry in logged) - taken_bytes
+            self._waiting_bytes += sum(entry.bytes for entry in logged) - sum(len(entry.body) for entry in received)
+            self._unwritten -= len(received)
             self._changed.notify_all()
+
+    def _wait_until_written(self) -> None:
+        """What came before an error is durable before the error is told: it is read first."""
+        self._changed.wait_for(lambda: not self._unwritten or self.is_closed or self._is_final)
 
     def _receive(self, receiver: Receiver, waiting: Sequence[LoggedEntry]) -> None:
         with self._failing():
-            receiver.run(self, waiting)
+            try:
+                receiver.run(self, waiting)
+            finally:
+                with self._changed:
+                    self._wait_until_written()
         with self._changed:
             self._is_done = True
             self._changed.notify_all()

@@ -10,7 +10,9 @@ from millstream.connectors.http.asking.addresses import (
 )
 from millstream.errors import StepFailed
 
-ALLOWED = allowed_hosts(["https://api.example.com/v1/items"], ["files.example.com", "old.example.com:8443"], private=False)
+ALLOWED = allowed_hosts(
+    ["https://api.example.com/v1/items"], ["files.example.com", "old.example.com:8443"], private=False
+)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,18 @@ def test_answers_lead_nowhere_else(target):
 
 @pytest.mark.parametrize(
     "url",
-    ["", "api.example.com", "ftp://a.example/x", "file:///etc/passwd", "https://", "https://u:p@a.example/", "https://a:b/"]
-    + ["https://${slice:host}.example.com/x", "https://[::1/x", "//a.example/x"],
+    [
+        "",
+        "api.example.com",
+        "ftp://a.example/x",
+        "file:///etc/passwd",
+        "https://",
+        "https://u:p@a.example/",
+        "https://a:b/",
+        "https://${slice:host}.example.com/x",
+        "https://[::1/x",
+        "//a.example/x",
+    ],
 )
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(ValueError, match="an address such as"):

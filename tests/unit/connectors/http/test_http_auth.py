@@ -40,7 +40,12 @@ def test_user_and_password():
 
 
 def test_client_credentials_are_asked_for_by_a_form():
-    fields = {"token_url": "https://a.example/token", "client_id": "me", "client_secret": "${secret:TOKEN}", "scope": "read"}
+    fields = {
+        "token_url": "https://a.example/token",
+        "client_id": "me",
+        "client_secret": "${secret:TOKEN}",
+        "scope": "read",
+    }
     auth = auth_of({"type": "oauth2_client_credentials", **fields, "params": {"audience": "x"}})
     assert auth.login.form == (
         ("grant_type", "client_credentials"),
@@ -66,7 +71,12 @@ def answer(document=b"{}", headers=()):
     return HttpAnswer(200, dict(headers), document)
 
 
-OAUTH = {"type": "oauth2_client_credentials", "token_url": "https://a.example/t", "client_id": "me", "client_secret_env": "T"}
+OAUTH = {
+    "type": "oauth2_client_credentials",
+    "token_url": "https://a.example/t",
+    "client_id": "me",
+    "client_secret_env": "T",
+}
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ def test_offsets_grow_by_the_limit_or_by_what_came():
     assert next_token(by_limit, 123, page()) == 165
     by_records = paginator_of({"type": "offset", "size": 42, "by": "records"})
     assert next_token(by_records, 7, page(records=[1, 2, 3])) == 10
-    assert asked(paginator_of({"type": "offset", "size": 5, "size_param": None}), 0).query == (("sort", "id"), ("offset", "0"))
+    assert asked(paginator_of({"type": "offset", "size": 5, "size_param": None}), 0).query == (
+        ("sort", "id"),
+        ("offset", "0"),
+    )
 
 
 def test_an_offset_goes_into_a_body():
@@ -75,7 +78,10 @@ def test_absence_of_a_cursor_is_the_end_and_nothing_else_is(fields, answer, toke
 
 
 def test_an_empty_cursor_is_sent():
-    assert full_url(asked(paginator_of({"type": "cursor", "path": "next"}), "")) == "https://a.example/items?sort=id&cursor="
+    assert (
+        full_url(asked(paginator_of({"type": "cursor", "path": "next"}), ""))
+        == "https://a.example/items?sort=id&cursor="
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ def test_a_token_fills_the_path_or_is_the_path():
     templated = PageRequest("GET", "https://a.example/x/${token}/y")
     assert with_token(templated, "path", "", "a b").url == "https://a.example/x/a%20b/y"
     assert without_token(templated).url == "https://a.example/x//y"
-    assert with_token(PageRequest("GET", "https://a.example/x"), "path", "", "/next?a=1").url == "https://a.example/next?a=1"
+    assert (
+        with_token(PageRequest("GET", "https://a.example/x"), "path", "", "/next?a=1").url
+        == "https://a.example/next?a=1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,9 @@ def test_the_next_address_may_be_relative(base, link, there):
 
 def test_parameters_are_not_doubled_by_a_next_address():
     request = PageRequest("GET", "http://a.example/r", query=(("one", "1"), ("key", "${secret:KEY}")))
-    assert full_url(at_address(request, "/r?page=2&one=1")) == "http://a.example/r?page=2&one=1&key=%24%7Bsecret%3AKEY%7D"
+    assert (
+        full_url(at_address(request, "/r?page=2&one=1")) == "http://a.example/r?page=2&one=1&key=%24%7Bsecret%3AKEY%7D"
+    )
     assert at_address(request, "/r?page=2&key=mine").query == ()
 
 
@@ -96,11 +101,15 @@ def test_an_address_is_shown_without_secrets():
     assert shown == "https://a.example/r?sig=***&page=1&token=***&key=${secret:KEY}&q=x%20y"
 
 
-@pytest.mark.parametrize("name", ["token", "key", "api_key", "apikey", "X-Api-Key", "access_token", "Authorization", "password"])
+@pytest.mark.parametrize(
+    "name", ["token", "key", "api_key", "apikey", "X-Api-Key", "access_token", "Authorization", "password"]
+)
 def test_names_of_secrets(name):
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize("name", ["author", "page_token", "next_token", "sort_key", "keyword", "cursor", "monkey", "index_key"])
+@pytest.mark.parametrize(
+    "name", ["author", "page_token", "next_token", "sort_key", "keyword", "cursor", "monkey", "index_key"]
+)
 def test_names_that_are_none(name):
     assert not looks_secret(name)

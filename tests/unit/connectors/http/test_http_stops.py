@@ -106,7 +106,9 @@ def test_the_last_number_to_ask_for():
     assert end_of(PAGE, {"max_page": 3}, token=4) == "the last number to ask for"
     assert end_of(OFFSET, {"max_offset": 100}, token=90) is None
     assert end_of(OFFSET, {"max_offset": 100}, token=100) == "the last number to ask for"
-    assert end_of(PAGE, {"max_page": 1, "has_more": {"path": "m"}}, document={"m": True}) == "the last number to ask for"
+    assert (
+        end_of(PAGE, {"max_page": 1, "has_more": {"path": "m"}}, document={"m": True}) == "the last number to ask for"
+    )
 
 
 @pytest.mark.parametrize(

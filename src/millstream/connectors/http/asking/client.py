@@ -20,6 +20,7 @@ from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, Ope
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, with_texts
 from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
 from millstream.connectors.http.settings import ClientLimits
+from millstream.errors import StepFailed
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -58,6 +59,12 @@ class HttpClient:
             return self._followed(filled, credential, self._clock() + self._limits.answer_seconds)
         except (*CONNECTION_PROBLEMS, httpx2.HTTPError) as problem:
             raise NoAnswer(_told(problem, request)) from None
+        except httpx2.InvalidURL:
+            msg = "an address cannot be asked"
+            found = urlsplit(request.url).hostname
+            raise StepFailed(
+                msg, code="HTTP-031", found=found, hint="correct url=, or what gives the next page"
+            ) from None
 
     def _followed(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
         """The answer that leads nowhere else. Credentials go to the host they are for alone."""
