@@ -9,7 +9,7 @@ from millstream.connectors.http.asking.addresses import followed
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.asking.exchange import AskedAnswer, Exchange, ExchangeClosed
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, shown_address, without_values
-from millstream.connectors.http.paging.pages import FetchedPage, page_of
+from millstream.connectors.http.paging.pages import BodyFormat, FetchedPage, kept_records, page_of
 from millstream.connectors.http.paging.paths import MISSING
 from millstream.connectors.http.paging.slices import PARENT, ListSlices
 from millstream.connectors.http.paging.turning import PageOutcome, PagingPlan, after_page, next_request, reset, split
@@ -24,7 +24,7 @@ from millstream.connectors.http.position import (
     to_json,
 )
 from millstream.connectors.http.schedule import FetchSchedule, PageWork, RestingSlice
-from millstream.connectors.http.settings import BodyFormat, SourceSettings
+from millstream.connectors.http.settings import SourceSettings
 from millstream.connectors.intake.files import LoggedEntry
 from millstream.connectors.intake.intake import Intake
 from millstream.connectors.intake.log import ReceivedEntry
@@ -96,12 +96,11 @@ class PageFetcher:
         request = next_request(plan, work.state)
         asked = self._exchange.ask(request, lambda until, why: schedule.rest(work, until, why))
         page, outcome = self._understood(plan, body, work, request, asked)
-        is_kept = work.number != PARENT and len(page.records) > len(outcome.skip)
-        rows = len(page.records) - len(outcome.skip) if is_kept else 0
+        rows = 0 if work.number == PARENT else len(page.records) - len(outcome.skip)
         note = {"slice": work.state.name, "page": work.state.pages + 1, "origin": shown_address(request)}
         if outcome.skip:
             note["skip"] = list(outcome.skip)
-        content = asked.answer.body if is_kept else b""
+        content = kept_records(asked.answer.body, body, outcome.skip) if rows else b""
         schedule.done(
             work,
             lambda position: self._change(work, position, page, outcome),
@@ -118,7 +117,7 @@ class PageFetcher:
                 return _NO_PAGE, PageOutcome(reset(plan, work.state))
             case "split":
                 return _NO_PAGE, PageOutcome(split(plan, work.state))
-        page = page_of(asked.answer, form=body.kind, records=body.records, delimiter=body.delimiter, header=body.header)
+        page = page_of(asked.answer, body)
         return page, after_page(plan, work.state, page, lambda target: self._address(request, target))
 
     def _address(self, request: PageRequest, target: str) -> str:

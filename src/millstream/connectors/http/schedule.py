@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from millstream.connectors.http.paging.pages import BodyFormat
 from millstream.connectors.http.paging.slices import PARENT, DateSlices, slice_at, slice_name
 from millstream.connectors.http.paging.turning import PagingPlan, SliceState
 from millstream.connectors.http.position import ApiPosition, Change, changed, merged, opened_slice
-from millstream.connectors.http.settings import BodyFormat, SourceSettings
+from millstream.connectors.http.settings import SourceSettings
 
 
 class PageWork(NamedTuple):

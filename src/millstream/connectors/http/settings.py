@@ -13,6 +13,7 @@ from millstream.connectors.http.asking.rates import RateRules, rates_of
 from millstream.connectors.http.asking.secrets import json_without_secrets, without_secrets
 from millstream.connectors.http.nested import Fields, checked_by, nested
 from millstream.connectors.http.paging.page_request import slice_names
+from millstream.connectors.http.paging.pages import BodyFormat
 from millstream.connectors.http.paging.paths import Steps, steps_of
 from millstream.connectors.http.paging.slices import ParentSlices, Slices, names_of, slices_of
 from millstream.connectors.http.paging.turning import PagingPlan, paging_of
@@ -69,16 +70,6 @@ class IncrementalRule:
 
     field: Steps
     start: str | int | float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BodyFormat:
-    """How an answer holds its records."""
-
-    kind: str
-    records: Steps
-    delimiter: str
-    header: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

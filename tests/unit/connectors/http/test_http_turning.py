@@ -6,7 +6,7 @@ import json
 import pytest
 
 from millstream.connectors.http.paging.page_request import full_url
-from millstream.connectors.http.paging.pages import HttpAnswer, page_of
+from millstream.connectors.http.paging.pages import BodyFormat, HttpAnswer, page_of
 from millstream.connectors.http.paging.turning import (
     MOST_RESETS,
     after_page,
@@ -26,7 +26,7 @@ def plan_of(**options):
 
 
 def page(document):
-    return page_of(HttpAnswer(200, {}, json.dumps(document).encode()), form="json", records=("items",))
+    return page_of(HttpAnswer(200, {}, json.dumps(document).encode()), BodyFormat("json", ("items",), ",", header=True))
 
 
 def turned(plan, documents, state=None):

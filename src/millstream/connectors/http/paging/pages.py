@@ -8,12 +8,12 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from millstream.connectors.http.paging.paths import MISSING, Steps, found_at
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, raw_records
 from millstream.errors import ExternalFailure
 
 _GZIP = b"\x1f\x8b"
@@ -27,6 +27,16 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: bytes = b""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyFormat:
+    """How an answer holds its records."""
+
+    kind: str
+    records: Steps
+    delimiter: str
+    header: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ def unpacked(body: bytes, *, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def page_of(answer: HttpAnswer, *, form: str, records: Steps, delimiter: str = ",", header: bool = True) -> FetchedPage:
+def page_of(answer: HttpAnswer, form: BodyFormat) -> FetchedPage:
     """What an answer says, for those who decide how to go on.
 
     Raises:
@@ -70,15 +80,30 @@ def page_of(answer: HttpAnswer, *, form: str, records: Steps, delimiter: str = "
     """
     document: Any = MISSING
     found: Any
-    if form == "json":
+    if form.kind == "json":
         document = _document(answer.body)
-        found = found_at(document, records)
-    elif form == "jsonl":
+        found = found_at(document, form.records)
+    elif form.kind == "jsonl":
         found = [_line(line) for line in lines_of(answer.body)]
     else:
-        found = _csv_rows(answer.body, delimiter, header=header)
+        found = _csv_rows(answer.body, form)
     digest = hashlib.blake2b(answer.body, digest_size=8).hexdigest()
     return FetchedPage(answer.headers, document, _records(found), digest)
+
+
+def kept_records(body: bytes, form: BodyFormat, skip: Collection[int]) -> bytes:
+    """The records of a page as they are kept: of JSON one in a line, undecoded, without what stands around them.
+
+    Around them stand next addresses, in which a server may repeat the secrets of the request. No line ends inside a string of
+    JSON, so line ends in a record are blanks.
+    """
+    if form.kind == "csv":
+        return body
+    records = raw_records(body, form.records) if form.kind == "json" else lines_of(body)
+    left = [record for number, record in enumerate(records) if number not in skip] if skip else records
+    if form.kind == "json" and b"\n" in body:
+        left = [record.replace(b"\r", b" ").replace(b"\n", b" ") for record in left]
+    return b"\n".join(left)
 
 
 def _document(body: bytes) -> Any:
@@ -96,13 +121,13 @@ def _line(line: bytes) -> Any:
         return line
 
 
-def _csv_rows(body: bytes, delimiter: str, *, header: bool) -> list[Any]:
+def _csv_rows(body: bytes, form: BodyFormat) -> list[Any]:
     text = io.StringIO(body.decode("utf-8-sig", "replace"), newline="")
     try:
-        rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
+        rows = [row for row in csv.reader(text, delimiter=form.delimiter) if row]
     except csv.Error as problem:
         raise not_readable(str(problem), form="csv") from None
-    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]] if header else rows
+    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]] if form.header else rows
 
 
 def _records(found: Any) -> Sequence[Any]:
