@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from millstream.connectors.datagen.spec import datagen
     from millstream.connectors.files.reader import read_files
     from millstream.connectors.files.spec import files
+    from millstream.connectors.http.spec import http
     from millstream.connectors.jdbc.spec import jdbc
     from millstream.connectors.kafka.spec import kafka
     from millstream.connectors.loader.spec import loader
@@ -63,6 +64,7 @@ _LATER = {
     "load_job": "millstream.api.jobfile.load:load_job",
     "consumer": "millstream.connectors.consumer.spec:consumer",
     "loader": "millstream.connectors.loader.spec:loader",
+    "http": "millstream.connectors.http.spec:http",
     "memory": "millstream.connectors.memory.spec:memory",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
     "print": "millstream.connectors.print.spec:print_rows",
@@ -134,6 +136,7 @@ __all__ = [
     "files",
     "first",
     "global_window",
+    "http",
     "jdbc",
     "kafka",
     "last",

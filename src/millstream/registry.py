@@ -17,29 +17,16 @@ if TYPE_CHECKING:
 
 Group = Literal["engines", "connectors", "operations"]
 
+_CONNECTORS = (
+    *("collect", "consumer", "datagen", "files", "http", "jdbc"),
+    *("kafka", "loader", "memory", "nexmark", "print", "rate"),
+)
 _OURS: dict[Group, dict[str, str]] = {
     "engines": {
         "local": "millstream.local.engine:ENGINE",
         "spark": "millstream.driver.engine:ENGINE",
     },
-    "connectors": {
-        name: f"millstream.connectors.{name}.spec:DECLARATION"
-        for name in (
-            *(
-                "collect",
-                "consumer",
-                "datagen",
-                "files",
-                "jdbc",
-                "kafka",
-                "loader",
-                "memory",
-                "nexmark",
-                "print",
-                "rate",
-            ),
-        )
-    },
+    "connectors": {name: f"millstream.connectors.{name}.spec:DECLARATION" for name in _CONNECTORS},
     "operations": {},
 }
 

@@ -46,6 +46,8 @@ class Option:
     """Whether it is a query to a database: parameters of the run stand in it as literals, not as text."""
     is_data: bool = False
     """Whether it holds rows: nothing in them is the name of a parameter."""
+    is_shown: bool = True
+    """Whether a wrong value may be shown: one that may hold secrets may not."""
 
     @property
     def is_required(self) -> bool:
@@ -184,19 +186,19 @@ def _value(key: str, option: Option, options: Options, *, step: str | None, name
         return value
     expected = " or ".join(kind.__name__ for kind in option.kind)
     if not isinstance(value, option.kind) or (isinstance(value, bool) and bool not in option.kind):
-        raise _wrong(key, value, expected, step, name)
+        raise _wrong(key, option, value, expected, step, name)
     if option.choices and value not in option.choices:
-        raise _wrong(key, value, ", ".join(map(str, option.choices)), step, name)
+        raise _wrong(key, option, value, ", ".join(map(str, option.choices)), step, name)
     if option.check is None:
         return value
     try:
         return option.check(value)
     except ValueError as problem:
-        raise _wrong(key, value, str(problem), step, name) from None
+        raise _wrong(key, option, value, str(problem), step, name) from None
 
 
-def _wrong(key: str, value: object, expected: str, step: str | None, name: str) -> InvalidStep:
+def _wrong(key: str, option: Option, value: object, expected: str, step: str | None, name: str) -> InvalidStep:
     msg = f"option {key!r} of connector {name!r} has a wrong value"
     # A url given as plain text may hold a password, with any characters.
-    shown = shown_url(repr(value))
+    shown = shown_url(repr(value)) if option.is_shown else None
     return InvalidStep(msg, code="CONN-005", step=step, found=shown, known=expected, hint=f"correct {key}=")

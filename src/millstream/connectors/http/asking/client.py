@@ -1,0 +1,173 @@
+"""Sends requests: fills secrets in, follows redirects within bounds, and reads no more than it may."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from millstream.connectors.http.asking.addresses import AllowedHosts, followed, host_of
+from millstream.connectors.http.asking.auth import Credential
+from millstream.connectors.http.asking.library import httpcore2, httpx2
+from millstream.connectors.http.asking.secrets import Lookup, resolved
+from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, OpenSockets, checked_pool
+from millstream.connectors.http.paging.page_request import PageRequest, full_url, with_texts
+from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
+from millstream.connectors.http.settings import ClientLimits
+from millstream.errors import StepFailed
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_USUAL = (("Accept", "*/*"), ("Accept-Encoding", "gzip, deflate"), ("User-Agent", "millstream"))
+_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
+"""Headers that may go to another host: they say how to answer."""
+
+
+class NoAnswer(Exception):
+    """The server could not be reached, broke off, or took too long. Its text holds no secret."""
+
+
+class HttpClient:
+    """Connections to the hosts of one source or sink; several threads may use it."""
+
+    def __init__(
+        self, allowed: AllowedHosts, limits: ClientLimits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._allowed, self._limits, self._clock = allowed, limits, clock
+        self._sockets = OpenSockets()
+        self._pool = checked_pool(allowed, self._sockets, _tls(limits.ca_file))
+        steps = ("connect", "read", "write", "pool")
+        self._extensions = {"timeout": dict.fromkeys(steps, limits.step_seconds)}
+
+    def send(self, request: PageRequest, lookup: Lookup, credential: Credential | None = None) -> HttpAnswer:
+        """The answer to a request, with its body whole.
+
+        Raises:
+            NoAnswer: none came.
+            StepFailed: it, or where it leads, may not be asked.
+            ExternalFailure: (HTTP-013) the answer is too large.
+        """
+        filled = with_texts(request, lambda text: resolved(text, lookup))
+        filled = dataclasses.replace(filled, url=resolved(filled.url, lambda name: quote(lookup(name), safe="")))
+        try:
+            return self._followed(filled, credential, self._clock() + self._limits.answer_seconds)
+        except (*CONNECTION_PROBLEMS, httpx2.HTTPError) as problem:
+            raise NoAnswer(_told(problem, request)) from None
+        except httpx2.InvalidURL:
+            msg = "an address cannot be asked"
+            found = urlsplit(request.url).hostname
+            raise StepFailed(
+                msg, code="HTTP-031", found=found, hint="correct url=, or what gives the next page"
+            ) from None
+
+    def _followed(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
+        """The answer that leads nowhere else. Credentials go to the host they are for alone."""
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer = self._sent(request, credential, until)
+            target = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or target is None:
+                return answer
+            address = followed(full_url(request), target, self._allowed, what="a redirect")
+            if host_of(address) != host_of(request.url):
+                credential = None
+                headers = tuple(pair for pair in request.headers if pair[0].lower() in _HARMLESS)
+                request = dataclasses.replace(request, headers=headers)
+            request = _moved(request, address, answer.status)
+        msg = f"more than {_MOST_REDIRECTS} redirects"
+        raise httpx2.TooManyRedirects(msg)
+
+    def _sent(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
+        answer = self._pool.handle_request(_wire_request(request, credential, self._extensions))
+        body: Any = answer.stream
+        with contextlib.closing(answer):
+            read = httpx2.Response(status_code=answer.status, headers=answer.headers, stream=_Body(body))
+            return HttpAnswer(answer.status, _headers(read), self._body(read, until))
+
+    def _body(self, answer: httpx2.Response, until: float) -> bytes:
+        parts, size = [], 0
+        for part in answer.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > self._limits.answer_bytes:
+                raise too_large(self._limits.answer_bytes)
+            if self._clock() > until:
+                msg = f"the answer was not complete after {self._limits.answer_seconds:g} s"
+                raise httpcore2.ReadTimeout(msg)
+        return unpacked(b"".join(parts), limit=self._limits.answer_bytes)
+
+    def cut(self) -> None:
+        """End what is under way, from another thread."""
+        self._sockets.cut()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+
+class _Body(httpx2.SyncByteStream):
+    """A body as the connection gives it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __iter__(self) -> Any:
+        return iter(self._inner)
+
+
+def _tls(ca_file: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context(trust_env=False)
+
+
+def _wire_request(request: PageRequest, credential: Credential | None, extensions: Any) -> httpcore2.Request:
+    mine = credential or Credential()
+    headers = {name.lower(): (name, value) for name, value in (*_USUAL, *request.headers, *mine.headers)}
+    content = request.content
+    if request.json is not None:
+        content = msgspec.json.encode(request.json)
+        headers.setdefault("content-type", ("Content-Type", "application/json"))
+    elif request.form:
+        content = urlencode(request.form).encode("ascii")
+        headers.setdefault("content-type", ("Content-Type", "application/x-www-form-urlencoded"))
+    if content or request.method not in ("GET", "HEAD"):
+        headers["content-length"] = ("Content-Length", str(len(content)))
+    if mine.cookies:
+        headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
+    url = httpx2.URL(full_url(dataclasses.replace(request, query=(*request.query, *mine.query))))
+    return httpcore2.Request(
+        request.method,
+        httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        headers=[(b"Host", url.netloc), *((name.encode(), value.encode()) for name, value in headers.values())],
+        content=content,
+        extensions=extensions,
+    )
+
+
+def _moved(request: PageRequest, address: str, status: int) -> PageRequest:
+    """The request at its new address: 307 and 308 keep it, others turn it into a plain question."""
+    moved = dataclasses.replace(request, url=address, query=())
+    is_kept = status in (307, 308) or request.method in ("GET", "HEAD")
+    return moved if is_kept else dataclasses.replace(moved, method="GET", json=None, form=(), content=b"")
+
+
+def _headers(answer: httpx2.Response) -> dict[str, str]:
+    """Headers by their name in lower case; several cookies stand in lines."""
+    headers: dict[str, str] = {}
+    for name, value in answer.headers.multi_items():
+        lower = name.lower()
+        joint = "\n" if lower == "set-cookie" else ", "
+        headers[lower] = f"{headers[lower]}{joint}{value}" if lower in headers else value
+    return headers
+
+
+def _told(problem: Exception, request: PageRequest) -> str:
+    """What went wrong, without what the request holds: the text of an error may repeat it."""
+    text = str(problem)
+    is_plain = "://" not in text and "=" not in text and not isinstance(problem, httpcore2.LocalProtocolError)
+    host = urlsplit(request.url).hostname
+    return f"{type(problem).__name__} from {host}" + (f": {text}" if text and is_plain else "")

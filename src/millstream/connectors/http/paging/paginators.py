@@ -1,0 +1,213 @@
+"""How an API numbers its pages: which request asks for a page, and what the next one is called.
+
+A token is a JSON value: a page number, an offset, a cursor, an address, the last row's key. It stands in positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from millstream.connectors.http.nested import Fields, above_zero, by_type, filled_text
+from millstream.connectors.http.paging.page_request import (
+    PLACES,
+    PageRequest,
+    TokenPlace,
+    at_address,
+    with_token,
+    without_token,
+)
+from millstream.connectors.http.paging.pages import FetchedPage
+from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, optional_steps, steps_of
+from millstream.errors import StepFailed
+from millstream.model.connector import Option
+
+PaginatorKind = Literal["single", "page", "offset", "cursor", "link", "header_link", "keyset"]
+Token = Any
+
+_TEXT = (str, type(None))
+_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\",;\s]+))*)")
+_PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",;\s]+))")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Paginator:
+    """One way of numbering pages; which fields count depends on the kind."""
+
+    kind: PaginatorKind
+    param: str = ""
+    place: TokenPlace = "query"
+    start: Token = None
+    by: Literal["limit", "records"] = "limit"
+    path: Steps | None = None
+    header: str | None = None
+    rel: str = "next"
+    size: int | None = None
+    size_param: str | None = None
+    size_place: TokenPlace = "query"
+    omit_first: bool = False
+    empty_ends: bool = False
+
+
+def _place(doc: str) -> Option:
+    return Option(kind=(str,), default="query", choices=PLACES, doc=doc)
+
+
+_SIZE: Fields = {
+    "size": Option(kind=(int, type(None)), default=None, doc="records of a full page", check=above_zero),
+    "size_param": Option(kind=_TEXT, default=None, doc="the parameter that asks for `size` records", check=filled_text),
+    "size_in": _place("where `size_param` goes"),
+}
+_FIRST: Fields = {
+    "omit_first": Option(kind=(bool,), default=False, doc="whether the first page is asked for without the parameter")
+}
+_NUMBERED: Fields = {"in": _place("where the number goes"), **_SIZE, **_FIRST}
+_EMPTY: Fields = {"empty_ends": Option(kind=(bool,), default=False, doc="whether empty text is the end, as null is")}
+
+FIELDS: Mapping[str, Fields] = {
+    "single": _SIZE,
+    "page": {
+        "param": Option(kind=(str,), default="page", doc="the parameter for the number of the page", check=filled_text),
+        "start": Option(kind=(int,), default=1, doc="the number of the first page"),
+        **_NUMBERED,
+    },
+    "offset": {
+        "param": Option(kind=(str,), default="offset", doc="the parameter for the offset", check=filled_text),
+        "start": Option(kind=(int,), default=0, doc="the first offset"),
+        "by": Option(
+            kind=(str,),
+            default="limit",
+            choices=("limit", "records"),
+            doc="whether the offset grows by `size` or by the records that came",
+        ),
+        **_NUMBERED,
+        "size": Option(kind=(int,), doc="records of a full page", check=above_zero),
+        "size_param": Option(kind=_TEXT, default="limit", doc="the parameter that asks for `size` records"),
+    },
+    "cursor": {
+        "path": Option(
+            kind=_TEXT, default=None, doc="where the next cursor stands in the answer", check=optional_steps
+        ),
+        "header": Option(kind=_TEXT, default=None, doc="the header that holds the next cursor", check=filled_text),
+        "param": Option(kind=(str,), default="cursor", doc="the parameter for the cursor", check=filled_text),
+        "in": _place("where the cursor goes"),
+        "start": Option(kind=(str, int, type(None)), default=None, doc="the cursor of the first page"),
+        **_EMPTY,
+        **_SIZE,
+    },
+    "link": {
+        "path": Option(kind=(str,), default="next", doc="where the next address stands in the answer", check=steps_of),
+        **_EMPTY,
+        **_SIZE,
+    },
+    "header_link": {
+        "rel": Option(kind=(str,), default="next", doc="the relation of the next address in the header `Link`"),
+        **_SIZE,
+    },
+    "keyset": {
+        "field": Option(
+            kind=(str,), doc="the field of the last record that the next page begins behind", check=steps_of
+        ),
+        "param": Option(kind=(str,), doc="the parameter for that value", check=filled_text),
+        "in": _place("where the value goes"),
+        "start": Option(
+            kind=(str, int, float, type(None)), default=None, doc="the value that the first page begins behind"
+        ),
+        **_SIZE,
+    },
+}
+
+
+def paginator_of(value: Any) -> Paginator:
+    """Read the option `paginator`.
+
+    Raises:
+        ValueError: says what was expected.
+    """
+    kind, fields = by_type(FIELDS, value, what="paginator")
+    if kind == "cursor" and (fields["path"] is None) == (fields["header"] is None):
+        msg = "paginator 'cursor' with either 'path' or 'header'"
+        raise ValueError(msg)
+    if kind != "offset" and fields["size_param"] is not None and fields["size"] is None:
+        msg = f"paginator {kind!r} whose 'size_param' comes with 'size'"
+        raise ValueError(msg)
+    renamed = {"in": "place", "size_in": "size_place", "field": "path"}
+    return Paginator(kind, **{renamed.get(name, name): field for name, field in fields.items()})  # type: ignore[arg-type]
+
+
+def first_token(paginator: Paginator) -> Token:
+    """The token of the first page; `None` where it has none."""
+    return paginator.start
+
+
+def is_address(paginator: Paginator, request: PageRequest) -> bool:
+    """Whether tokens are addresses of pages, which a server gives and which need a look before they are asked."""
+    return paginator.kind in ("link", "header_link") or (paginator.place == "path" and "${token}" not in request.url)
+
+
+def page_request(paginator: Paginator, request: PageRequest, token: Token, *, is_first: bool) -> PageRequest:
+    """The request for a page."""
+    if paginator.size_param is not None:
+        request = with_token(request, paginator.size_place, paginator.size_param, paginator.size)
+    if token is None or (is_first and paginator.omit_first):
+        return without_token(request)
+    if paginator.kind in ("link", "header_link"):
+        return at_address(request, token)
+    return with_token(request, paginator.place, paginator.param, token)
+
+
+def next_token(paginator: Paginator, token: Token, page: FetchedPage) -> Token:
+    """What the page behind this one is called; `None` when this is the last.
+
+    Absence is the end; zero, false and empty text are names like others, unless `empty_ends`.
+    """
+    match paginator.kind:
+        case "page":
+            return token + 1
+        case "offset":
+            return token + (len(page.records) if paginator.by == "records" else paginator.size)
+        case "cursor" if paginator.header is not None:
+            return _named(paginator, page.headers.get(paginator.header.lower()))
+        case "cursor" | "link":
+            assert paginator.path is not None
+            return _named(paginator, found_at(page.document, paginator.path))
+        case "header_link":
+            return linked(page.headers.get("link", ""), paginator.rel)
+        case "keyset":
+            return _last_key(paginator, page)
+        case _:
+            return None
+
+
+def _named(paginator: Paginator, found: Any) -> Token:
+    if found is MISSING or found is None or (found == "" and paginator.empty_ends):
+        return None
+    is_name = isinstance(found, str) or (paginator.kind == "cursor" and isinstance(found, (int, float, bool)))
+    if is_name:
+        return found
+    msg = f"the answer names the next page by something that is no {paginator.kind}"
+    raise StepFailed(msg, code="HTTP-022", found=repr(found)[:200], hint="correct 'path' in paginator=")
+
+
+def _last_key(paginator: Paginator, page: FetchedPage) -> Token:
+    """The key of the last record; a page without records has none and is the last."""
+    if not page.records:
+        return None
+    assert paginator.path is not None
+    key = found_at(page.records[-1], paginator.path)
+    if isinstance(key, (str, int, float)) and not isinstance(key, bool):
+        return key
+    msg = "the last record of a page has no key by which to ask for the next page"
+    hint = "correct 'field' in paginator=, or use another paginator"
+    raise StepFailed(msg, code="HTTP-022", found=repr(key)[:200], hint=hint)
+
+
+def linked(header: str, rel: str) -> str | None:
+    """The address with a relation in a header `Link` (RFC 8288)."""
+    for target, parameters in _LINK.findall(header):
+        for name, quoted, plain in _PARAMETER.findall(parameters):
+            if name.lower() == "rel" and rel in (quoted or plain).split():
+                return str(target)
+    return None

@@ -1,0 +1,202 @@
+"""The parts an API is read in, each with pages of its own: named values, parents of which each has children, steps of time.
+
+The values of a slice fill `${slice:NAME}` in url, params, headers and body. A slice is a partition of the source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millstream.connectors.http.nested import Fields, by_type, duration, filled_text, optional_duration
+from millstream.connectors.http.paging.page_request import text_of
+from millstream.connectors.http.paging.paths import Steps, found_at, steps_of
+from millstream.errors import StepFailed
+from millstream.model.connector import Option
+from millstream.model.time import to_datetime
+
+_DURATION = (str, int, float)
+_FORMATS = ("date", "iso", "seconds", "milliseconds")
+_TIMES: dict[str, str] = {"date": "%Y-%m-%d", "iso": "%Y-%m-%dT%H:%M:%SZ"}
+PARENT = "parent"
+"""The partition that stands for slices which are not known yet."""
+
+FIELDS: Mapping[str, Fields] = {
+    "list": {
+        "name": Option(kind=(str,), doc="what a value is called in `${slice:NAME}`", check=filled_text),
+        "values": Option(kind=(list,), doc="one slice for each value; for several names, mappings"),
+    },
+    "parent": {
+        "request": Option(
+            kind=(dict,), doc="what to ask for parents: `url`, `records`, `paginator`, `stop` and others of the source"
+        ),
+        "fields": Option(kind=(dict,), doc="per name of a value, the field of a parent that holds it"),
+    },
+    "dates": {
+        "start": Option(kind=(str,), doc="the first instant, as ISO text"),
+        "end": Option(kind=(str,), default="now", doc="the last instant; `now` is when the run began"),
+        "step": Option(kind=_DURATION, default="1d", doc="how long a slice is", check=duration),
+        "look_back": Option(
+            kind=(*_DURATION, type(None)),
+            default=None,
+            doc="how far before its last end a further run begins",
+            check=optional_duration,
+        ),
+        "format": Option(
+            kind=(str,), default="iso", doc="`date`, `iso`, `seconds`, `milliseconds`, or a pattern with `%`"
+        ),
+        "inclusive": Option(
+            kind=(bool,), default=False, doc="whether `end` is the last day or second of a slice, not the first behind"
+        ),
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParentSlices:
+    """Slices that come from the records of another request."""
+
+    request: Mapping[str, Any]
+    fields: Mapping[str, Steps]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DateSlices:
+    """Slices of time; instants in milliseconds since 1970."""
+
+    start: int
+    end: int | None
+    """`None`: when the run began."""
+    step: int
+    look_back: int
+    format: str
+    inclusive: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListSlices:
+    """Slices that stand in the options."""
+
+    values: tuple[Mapping[str, Any], ...]
+
+
+Slices = ListSlices | ParentSlices | DateSlices
+NO_SLICES = ListSlices(({},))
+"""The whole source is one slice."""
+
+
+def slices_of(value: Any) -> Slices:
+    """Read the option `slices`.
+
+    Raises:
+        ValueError: says what was expected.
+    """
+    if value is None:
+        return NO_SLICES
+    kind, fields = by_type(FIELDS, value, what="slices")
+    match kind:
+        case "list":
+            return ListSlices(tuple(_values(each, fields["name"]) for each in fields["values"]))
+        case "parent":
+            return ParentSlices(fields["request"], {name: steps_of(path) for name, path in fields["fields"].items()})
+        case _:
+            return _dates(fields)
+
+
+def _values(each: Any, name: str) -> Mapping[str, Any]:
+    values = dict(each) if isinstance(each, Mapping) else {name: each}
+    if not values or not all(isinstance(value, (str, int, float, bool)) for value in values.values()):
+        msg = "slices 'list' whose 'values' are texts, numbers or mappings of these"
+        raise ValueError(msg)
+    return values
+
+
+def _dates(fields: Mapping[str, Any]) -> DateSlices:
+    if fields["step"] <= 0:
+        msg = "slices 'dates' whose 'step' is above zero"
+        raise ValueError(msg)
+    if fields["format"] not in _FORMATS and "%" not in fields["format"]:
+        msg = f"slices 'dates' whose 'format' is one of {', '.join(_FORMATS)}, or a pattern with %"
+        raise ValueError(msg)
+    start = _instant(fields["start"], "start")
+    end = None if fields["end"] == "now" else _instant(fields["end"], "end")
+    return DateSlices(start, end, fields["step"], fields["look_back"] or 0, fields["format"], fields["inclusive"])
+
+
+def _instant(text: str, name: str) -> int:
+    try:
+        instant = dt.datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"slices 'dates' whose {name!r} is an instant such as '2024-05-01' or '2024-05-01T12:00:00Z'"
+        raise ValueError(msg) from None
+    return round((instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+def names_of(slices: Slices) -> set[str]:
+    """What the values of a slice are called."""
+    match slices:
+        case ListSlices():
+            return {name for values in slices.values for name in values}
+        case ParentSlices():
+            return set(slices.fields)
+        case DateSlices():
+            return {"start", "end"}
+
+
+def slice_at(slices: Slices, cursor: int, until: int) -> tuple[Mapping[str, Any], int] | None:
+    """The values of the next slice and the cursor behind it; `None` behind the last, and for parents, who are asked.
+
+    Args:
+        slices: those of the source.
+        cursor: of lists the number of slices before it, of dates the instant it starts at.
+        until: of dates, where they end.
+    """
+    match slices:
+        case ListSlices():
+            return (slices.values[cursor], cursor + 1) if cursor < len(slices.values) else None
+        case DateSlices() if cursor < until:
+            end = min(cursor + slices.step, until)
+            return {"start": _written(slices, cursor), "end": _written(slices, end - _less(slices))}, end
+        case _:
+            return None
+
+
+def _less(slices: DateSlices) -> int:
+    """What an inclusive end lies before the next start: a day, a second or a millisecond, by what is written."""
+    if not slices.inclusive:
+        return 0
+    return {"date": 86_400_000, "milliseconds": 1}.get(slices.format, 1000)
+
+
+def _written(slices: DateSlices, instant: int) -> str | int:
+    if slices.format == "milliseconds":
+        return instant
+    if slices.format == "seconds":
+        return instant // 1000
+    return to_datetime(instant).strftime(_TIMES.get(slices.format, slices.format))
+
+
+def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any]]:
+    """The slices of a page of parents.
+
+    Raises:
+        StepFailed: (HTTP-022) a parent lacks a field.
+    """
+    found = [{name: found_at(parent, steps) for name, steps in slices.fields.items()} for parent in parents]
+    for values in found:
+        for name, value in values.items():
+            if not isinstance(value, (str, int, float, bool)):
+                msg = "a parent has no such field as a slice needs"
+                known = ".".join(slices.fields[name])
+                hint = "correct 'fields' in slices="
+                raise StepFailed(msg, code="HTTP-022", found=repr(value)[:200], known=known, hint=hint)
+    return found
+
+
+def slice_name(values: Mapping[str, Any]) -> str:
+    """What a slice is called as a partition."""
+    if len(values) == 1:
+        return text_of(next(iter(values.values())))
+    return ",".join(f"{name}={text_of(value)}" for name, value in values.items()) or "0"

@@ -1,0 +1,105 @@
+import pytest
+
+from millstream.connectors.http.paging.slices import (
+    NO_SLICES,
+    children,
+    names_of,
+    slice_at,
+    slice_name,
+    slices_of,
+)
+from millstream.errors import StepFailed
+
+DAY = 86_400_000
+START = 1_704_067_200_000  # 2024-01-01
+
+
+def every(slices, until=0, cursor=0):
+    found = []
+    while (at := slice_at(slices, cursor, until)) is not None:
+        values, cursor = at
+        found.append(dict(values))
+    return found
+
+
+def dates(until, cursor=START, **fields):
+    return every(slices_of({"type": "dates", "start": "2024-01-01", **fields}), until, cursor)
+
+
+def test_without_slices_there_is_one():
+    assert every(NO_SLICES) == [{}]
+    assert slices_of(None) == NO_SLICES
+    assert slice_name({}) == "0"
+
+
+def test_the_values_of_a_list():
+    assert every(slices_of({"type": "list", "name": "org", "values": ["a", 7]})) == [{"org": "a"}, {"org": 7}]
+    pairs = slices_of({"type": "list", "name": "-", "values": [{"org": "a", "year": 2024}, {"org": "b", "year": 2025}]})
+    assert [slice_name(values) for values in every(pairs)] == ["org=a,year=2024", "org=b,year=2025"]
+    assert names_of(pairs) == {"org", "year"}
+    assert every(slices_of({"type": "list", "name": "org", "values": []})) == []
+
+
+def test_steps_of_time():
+    assert dates(START + 2 * DAY + 1000) == [
+        {"start": "2024-01-01T00:00:00Z", "end": "2024-01-02T00:00:00Z"},
+        {"start": "2024-01-02T00:00:00Z", "end": "2024-01-03T00:00:00Z"},
+        {"start": "2024-01-03T00:00:00Z", "end": "2024-01-03T00:00:01Z"},
+    ]
+    assert dates(START) == []
+    assert dates(START - DAY) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "last"),
+    [
+        ("date", "2024-01-01", "2024-01-02"),
+        ("seconds", START // 1000, START // 1000 + 86_400),
+        ("milliseconds", START, START + DAY),
+        ("%d.%m.%Y", "01.01.2024", "02.01.2024"),
+    ],
+)
+def test_times_are_written_as_the_api_reads_them(form, first, last):
+    assert dates(START + DAY, format=form) == [{"start": first, "end": last}]
+
+
+@pytest.mark.parametrize(
+    ("form", "last"),
+    [("date", "2024-01-01"), ("iso", "2024-01-01T23:59:59Z"), ("milliseconds", START + DAY - 1)],
+)
+def test_an_end_may_be_part_of_its_step(form, last):
+    assert dates(START + DAY, format=form, inclusive=True)[0]["end"] == last
+
+
+def test_parents_become_slices():
+    slices = slices_of({"type": "parent", "request": {}, "fields": {"repo": "name", "owner": "owner.login"}})
+    parents = [{"name": "r1", "owner": {"login": "o"}}, {"name": "r2", "owner": {"login": "p"}}]
+    assert children(slices, parents) == [{"repo": "r1", "owner": "o"}, {"repo": "r2", "owner": "p"}]
+    assert slice_at(slices, 0, 0) is None
+
+
+@pytest.mark.parametrize("parent", [{}, {"id": None}, {"id": {"x": 1}}, "text"])
+def test_a_parent_without_its_field_is_refused(parent):
+    with pytest.raises(StepFailed) as refused:
+        children(slices_of({"type": "parent", "request": {}, "fields": {"id": "id"}}), [parent])
+    assert refused.value.code == "HTTP-022"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"type": "week"}, "'type' is one of list, parent, dates"),
+        ({"type": "list", "name": "x"}, "with 'values'"),
+        ({"type": "list", "name": "x", "values": [None]}, "texts, numbers or mappings"),
+        ({"type": "list", "name": "x", "values": [{}]}, "texts, numbers or mappings"),
+        ({"type": "dates", "start": "yesterday"}, "'start' is an instant such as"),
+        ({"type": "dates", "start": "2024-01-01", "end": "later"}, "'end' is an instant such as"),
+        ({"type": "dates", "start": "2024-01-01", "step": "0s"}, "'step' is above zero"),
+        ({"type": "dates", "start": "2024-01-01", "format": "american"}, "'format' is one of"),
+        ({"type": "parent", "request": {}, "fields": {"id": "a[0]"}}, "a path such as"),
+    ],
+)
+def test_what_is_wrong_with_slices_is_said(value, expected):
+    with pytest.raises(ValueError) as refused:
+        slices_of(value)
+    assert expected in str(refused.value)
