@@ -33,6 +33,7 @@ from millstream.api.values.windows import count_window, cumulative, global_windo
 from millstream.connectors.collect.spec import collect
 from millstream.connectors.datagen.spec import datagen
 from millstream.connectors.files.spec import files
+from millstream.connectors.jdbc.reading.spec import jdbc_query, jdbc_table
 from millstream.connectors.jdbc.spec import jdbc
 from millstream.connectors.memory.spec import memory
 from millstream.connectors.nexmark.spec import nexmark
@@ -117,6 +118,8 @@ __all__ = [
     "first",
     "global_window",
     "jdbc",
+    "jdbc_query",
+    "jdbc_table",
     "last",
     "load_job",
     "max",
