@@ -8,9 +8,9 @@ from typing import Any
 
 from millstream.connectors.jdbc.reading.forms import Forms, SourceColumn, forms_of
 from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues
-from millstream.connectors.jdbc.reading.probe import SAMPLED, Probe, StatementTimedOut
+from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import label_of
-from millstream.connectors.jdbc.reading.statements import Statement, Statements
+from millstream.connectors.jdbc.reading.statements import Statements
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -59,7 +59,7 @@ def decide(probe: Probe, options: Options, schema: Schema, *, step: str, now: in
             refuse_nulls(probe, statements, options, step=step)
         upper = None if options["incremental"] or not key else highest(probe, statements, None)
         total = _total(probe, statements, options, upper)
-        width = _width(probe, statements, schema, forms)
+        width = max(8 * len(schema), probe.width(schema.names))
     except StatementTimedOut as problem:
         raise too_slow(options, problem, step=step) from problem
     return Decision(key=key, forms=forms, server=probe.server, upper=upper, total=total, width=width, at=now)
@@ -110,14 +110,6 @@ def _total(probe: Probe, statements: Statements, options: Options, upper: KeyVal
         ((counted,),) = probe.fetch(statements.count(None, upper))
         return int(counted)
     return probe.estimate() if options["count"] == "estimate" else None
-
-
-def _width(probe: Probe, statements: Statements, schema: Schema, forms: Forms) -> int:
-    """The bytes of a row, by the text of the first ones."""
-    columns = [probe.dialect.expression(name, forms.get(name, "plain")) for name in schema.names]
-    rows = probe.fetch(statements.select(columns) + Statement(f" LIMIT {SAMPLED}"))
-    sizes = [sum(len(value) if isinstance(value, bytes | str) else 8 for value in row) for row in rows]
-    return max(8 * len(schema), sum(sizes) // max(1, len(sizes)))
 
 
 def too_slow(options: Options, problem: StatementTimedOut, *, step: str) -> ExternalFailure:

@@ -1,10 +1,8 @@
-"""MySQL and MariaDB as a source: their words, their types, and a connection of the driver that only asks."""
+"""MySQL and MariaDB as a source: the types of their columns, and a connection of the driver that only asks."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -14,8 +12,9 @@ from pymysql.constants import FIELD_TYPE, FLAG
 
 from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.reading.forms import SourceColumn
-from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues, decoded, encoded
-from millstream.connectors.jdbc.reading.probe import StatementTimedOut
+from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues, encoded
+from millstream.connectors.jdbc.reading.mysql_words import MysqlDialect, literal, mysql_form
+from millstream.connectors.jdbc.reading.probe import SAMPLED, StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import source_of, table_parts
 from millstream.connectors.jdbc.reading.statements import ALIAS, Statement
 from millstream.connectors.jdbc.types import mysql_read
@@ -49,12 +48,6 @@ _OTHER = {
     FIELD_TYPE.GEOMETRY: "geometry",
     FIELD_TYPE.JSON: "text",
 }
-_EXPRESSIONS = {
-    "plain": "{}",
-    "text": "CAST({} AS CHAR)",
-    "instant": "CONCAT(CAST({} AS CHAR), 'Z')",
-    "double": "CAST({} AS DOUBLE)",
-}
 _UNORDERED = frozenset({"float", "enum", "set", "time", "bit", "geometry"})
 """No literal compares with these as they are ordered."""
 _PRIMARY = """
@@ -63,72 +56,6 @@ WHERE index_name = 'PRIMARY' AND table_schema = coalesce({}, database()) AND tab
 _ROWS = (
     "SELECT table_rows FROM information_schema.tables WHERE table_schema = coalesce({}, database()) AND table_name = {}"
 )
-
-
-class MysqlDialect:
-    """Texts are written as their bytes, which mean the same in every mode of the server."""
-
-    compares_rows = False
-
-    def quoted(self, name: str) -> str:
-        """In backticks."""
-        return "`" + name.replace("`", "``") + "`"
-
-    def value(self, column: KeyColumn, value: Any) -> Statement:
-        """A literal of the value's own type."""
-        del column
-        return Statement(_literal(decoded(value)))
-
-    def key_text(self, column: KeyColumn) -> str:
-        """As it is."""
-        return f"{ALIAS}.{self.quoted(column.name)}"
-
-    def expression(self, name: str, form: str) -> str:
-        """A cast, where one is needed."""
-        return f"{_EXPRESSIONS[form].format(f'{ALIAS}.{self.quoted(name)}')} AS {self.quoted(name)}"
-
-
-def _literal(value: Any) -> str:
-    match value:
-        case bool() | int() | decimal.Decimal():
-            return f"{value:f}" if isinstance(value, decimal.Decimal) else str(int(value))
-        case float():
-            return f"{value!r}e0" if "e" not in repr(value) else repr(value)
-        case str():
-            return f"_utf8mb4 X'{value.encode().hex()}'"
-        case bytes():
-            return f"X'{value.hex()}'"
-        case dt.datetime():
-            return f"TIMESTAMP'{value.isoformat(sep=' ', timespec='microseconds')}'"
-        case dt.date():
-            return f"DATE'{value.isoformat()}'"
-    msg = f"no literal for {type(value).__name__}"
-    raise TypeError(msg)
-
-
-def mysql_form(column: SourceColumn, wanted: pa.DataType) -> str | None:
-    """How a column is asked for to be read as a type."""
-    found = column.read_as
-    is_whole = found is not None and (pa.types.is_integer(found) or column.type == "bigint unsigned")
-    is_number = is_whole or (found is not None and pa.types.is_decimal(found)) or column.type.startswith("decimal")
-    if pa.types.is_string(wanted):
-        return "plain" if found == wanted else "text"
-    if pa.types.is_nested(wanted):
-        return "text" if column.type == "text" else None
-    if pa.types.is_boolean(wanted):
-        return "plain" if column.type == "tinyint" else None
-    if pa.types.is_integer(wanted):
-        return "plain" if is_whole else None
-    if pa.types.is_decimal(wanted):
-        return "text" if is_number else None
-    if pa.types.is_float64(wanted):
-        return "double" if is_number or column.type in {"float", "double"} else None
-    if found != wanted:
-        return None
-    if column.type == "timestamp":
-        return "instant"
-    # Dates of no calendar, such as 0000-00-00, end the driver: as text they are bad records.
-    return "text" if pa.types.is_temporal(wanted) else "plain"
 
 
 class MysqlProbe:
@@ -174,7 +101,7 @@ class MysqlProbe:
     def _about_table(self, text: str) -> list[tuple[Any, ...]]:
         assert self._table is not None, "a table is read"
         *schema, table = self._table
-        asked = text.format(_literal(schema[0]) if schema else "NULL", _literal(table))
+        asked = text.format(literal(schema[0]) if schema else "NULL", literal(table))
         return self.fetch(Statement(asked))
 
     def key(self, columns: Sequence[SourceColumn]) -> Key:
@@ -208,6 +135,14 @@ class MysqlProbe:
         """The statistics of a table."""
         rows = [] if self._table is None else self._about_table(_ROWS)
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    def width(self, names: Sequence[str]) -> int:
+        """By their text."""
+        columns = (f"{ALIAS}.{self.dialect.quoted(name)}" for name in names)
+        sizes = " + ".join(f"coalesce(octet_length({column}), 0)" for column in columns)
+        sample = f"SELECT {sizes} AS size FROM {self.source} LIMIT {SAMPLED}"
+        ((width,),) = self.fetch(Statement(f"SELECT avg(size) FROM ({sample}) AS s"))
+        return int(width or 0)
 
     def explain(self, statement: Statement) -> list[str]:
         """As EXPLAIN says it, a line for each table."""

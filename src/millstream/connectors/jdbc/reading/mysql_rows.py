@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.reading.keys import KeyValues, encoded
-from millstream.connectors.jdbc.reading.mysql import MysqlDialect
+from millstream.connectors.jdbc.reading.mysql_words import MysqlDialect
 from millstream.connectors.jdbc.reading.probe import StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import source_of
 from millstream.connectors.jdbc.reading.statements import Statement

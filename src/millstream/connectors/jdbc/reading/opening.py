@@ -13,7 +13,7 @@ from millstream.model.time import duration_ms
 
 PATIENCE = 10.0
 """Seconds for which a database that is away, starting up or locked is asked again."""
-_EXTRAS: dict[Kind, str] = {"postgresql": "sql", "sqlite": "sql", "mysql": "mysql"}
+_EXTRAS: dict[Kind, str] = {"postgresql": "sql", "mysql": "mysql"}
 
 
 def login_of(options: Options, *, job: str, step: str) -> Login:
@@ -77,9 +77,7 @@ def require_driver(options: Options, *, step: str) -> None:
     try:
         match kind:
             case "postgresql":
-                import adbc_driver_postgresql.dbapi as _driver
-            case "sqlite":
-                import adbc_driver_sqlite.dbapi as _driver  # noqa: F401
+                import adbc_driver_postgresql as _driver  # noqa: F401
             case "mysql":
                 import connectorx as _connectorx  # noqa: F401
                 import pymysql as _pymysql  # noqa: F401

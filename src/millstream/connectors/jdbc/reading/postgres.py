@@ -16,7 +16,7 @@ from millstream.connectors.jdbc.database import Login, quoted
 from millstream.connectors.jdbc.postgres import LOCK_TIMEOUT, connection_settings
 from millstream.connectors.jdbc.reading.forms import SourceColumn
 from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues
-from millstream.connectors.jdbc.reading.probe import StatementTimedOut
+from millstream.connectors.jdbc.reading.probe import SAMPLED, StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import source_of, table_name, table_parts
 from millstream.connectors.jdbc.reading.statements import ALIAS, Statement
 from millstream.connectors.jdbc.types import postgres_read
@@ -212,6 +212,13 @@ class PostgresProbe:
         ((plan,),) = self._ask(f"EXPLAIN (FORMAT JSON) SELECT 1 FROM {self.source}")
         parsed = json.loads(plan) if isinstance(plan, str) else plan
         return int(parsed[0]["Plan"]["Plan Rows"])
+
+    def width(self, names: Sequence[str]) -> int:
+        """By their text, which the server measures: not every value has one here."""
+        columns = ", ".join(f"{ALIAS}.{quoted(name)}" for name in names)
+        sample = f"SELECT {columns} FROM {self.source} LIMIT {SAMPLED}"
+        ((width,),) = self._ask(f"SELECT coalesce(avg(octet_length(s::text)), 0)::bigint FROM ({sample}) AS s")
+        return int(width)
 
     def explain(self, statement: Statement) -> list[str]:
         """As EXPLAIN writes it."""

@@ -67,6 +67,10 @@ class Probe(Protocol):
         """About how many rows there are, without counting them."""
         ...
 
+    def width(self, names: Sequence[str]) -> int:
+        """About how many bytes these columns of a row have, by the first rows; 0 without any."""
+        ...
+
     def explain(self, statement: Statement) -> list[str]:
         """The database's plan for a statement, line by line."""
         ...

@@ -1,16 +1,17 @@
-"""Rows of SQLite as Arrow. A column holds any value, so what comes is looked at before it is believed."""
+"""Rows of SQLite as Arrow, by Python's own driver and no other.
+
+Two copies of SQLite in one process take each other's locks away when they close the same file, and so may damage it
+(sqlite.org/howtocorrupt.html, section 2.2.1). Sinks, manifests and the programs of users have Python's.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
-import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as driver
 import pyarrow as pa
 
 from millstream.connectors.jdbc.database import Login
@@ -20,16 +21,11 @@ from millstream.connectors.jdbc.reading.sqlite import SqliteDialect
 from millstream.connectors.jdbc.reading.statements import Statement
 from millstream.database.retry import repeated
 from millstream.database.session import Trouble
-from millstream.database.sqlite import BUSY_SECONDS, connect_reader, is_passing
+from millstream.database.sqlite import connect_reader, is_passing
 from millstream.model.connector import Options
 from millstream.model.schema import Field, Schema
 
-T = TypeVar("T")
-
-_ONE_BATCH = 2**31 - 1
-"""The driver takes a column's type from its first batch and fails where a later one has another: there is one batch."""
 _FETCHED = 20_000
-_TROUBLE = (adbc_driver_manager.Error, sqlite3.Error, OSError)
 
 
 class SqliteRows:
@@ -40,53 +36,46 @@ class SqliteRows:
     def __init__(self, options: Options, login: Login) -> None:
         self._login, self._path = login, Path(login.address.path).absolute()
         self.source = source_of(options, self.dialect)
-        self._connection: Any = None
+        self._connection: sqlite3.Connection | None = None
 
     def table(self, statement: Statement, schema: Schema) -> pa.Table:
-        """By the driver; where a column has values of several kinds, which it would mangle, value by value."""
-        table = self._run(lambda: self._read(statement))
-        if all(_is_faithful(column, field) for column, field in zip(table.columns, schema, strict=True)):
-            return _without_guesses(table, schema)
-        return self._run(lambda: pa.concat_tables([_nothing(schema), *self._looked_at(statement, schema)]))
+        """All rows at once, in pieces."""
+
+        def attempt() -> list[pa.Table]:
+            return list(self._pieces(statement, schema))
+
+        try:
+            pieces = repeated(attempt, passes=is_passing, patience=self._login.patience)
+        except sqlite3.Error as problem:
+            self._login.fail(Trouble(cause=problem, is_passing=is_passing(problem)))
+        return pa.concat_tables(pieces, promote_options="permissive") if pieces else schema.arrow.empty_table()
 
     def stream(self, statement: Statement, schema: Schema) -> Iterator[pa.Table]:
-        """Value by value: nobody knows yet what later rows hold."""
+        """The rows as they come."""
         try:
-            yield from self._looked_at(statement, schema)
-        except _TROUBLE as problem:
-            self._login.fail(Trouble(cause=problem, is_passing=_is_busy(problem)))
+            yield from self._pieces(statement, schema)
+        except sqlite3.Error as problem:
+            self._login.fail(Trouble(cause=problem, is_passing=is_passing(problem)))
 
-    def _read(self, statement: Statement) -> pa.Table:
+    def _pieces(self, statement: Statement, schema: Schema) -> Iterator[pa.Table]:
         if self._connection is None:
-            self._connection = driver.connect(f"file:{quote(str(self._path))}?mode=ro", autocommit=True)
-        with self._connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": _ONE_BATCH})
-            cursor.execute(statement.text, statement.values or None)
-            return cursor.fetch_arrow_table()
-
-    def _looked_at(self, statement: Statement, schema: Schema) -> Iterator[pa.Table]:
-        with contextlib.closing(connect_reader(self._path)) as connection:
-            cursor = connection.execute(statement.text, statement.values)
+            self._connection = connect_reader(self._path)
+        with contextlib.closing(self._connection.execute(statement.text, statement.values)) as cursor:
             while rows := cursor.fetchmany(_FETCHED):
                 columns = zip(*rows, strict=True)
-                yield pa.table([_texts(each, field) for each, field in zip(columns, schema, strict=True)], schema.names)
+                yield pa.table(
+                    [_column(each, field) for each, field in zip(columns, schema, strict=True)], schema.names
+                )
 
     def keys(self, statement: Statement) -> list[KeyValues]:
         """With their storage class."""
-        table = self._run(lambda: self._read(statement))
-        return [[encoded(value) for value in row.values()] for row in table.to_pylist()]
+        assert self._connection is not None, "a range was asked for"
+        return [[encoded(value) for value in row] for row in self._connection.execute(statement.text, statement.values)]
 
     def guards(self, field: Field, form: str) -> list[str]:
         """Values are looked at when they are there."""
         del field, form
         return []
-
-    def _run(self, work: Callable[[], T]) -> T:
-        try:
-            return repeated(work, passes=_is_busy, patience=self._login.patience)
-        except _TROUBLE as problem:
-            self._login.fail(Trouble(cause=problem, is_passing=_is_busy(problem)))
 
     def close(self) -> None:
         """Close the file, if it is open."""
@@ -95,41 +84,24 @@ class SqliteRows:
             connection.close()
 
 
-def _is_faithful(column: pa.ChunkedArray, field: Field) -> bool:
-    """Whether every value of the column came unchanged, and may stand for one of the type wanted."""
-    found, wanted = column.type, field.type
-    if column.null_count == len(column):
-        return True
-    if pa.types.is_string(found):
-        # Among texts the driver writes numbers with six digits.
-        is_number = pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_boolean(wanted)
-        return not is_number and _is_utf8(column)
-    if pa.types.is_integer(found):
-        return not (pa.types.is_temporal(wanted) or pa.types.is_string(wanted))
-    return bool(pa.types.is_floating(wanted)) if pa.types.is_floating(found) else bool(pa.types.is_binary(wanted))
-
-
-def _is_utf8(column: pa.ChunkedArray) -> bool:
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _without_guesses(table: pa.Table, schema: Schema) -> pa.Table:
-    """Columns of nulls alone have no type of their own."""
-    for place, field in enumerate(schema):
-        if table.column(place).null_count == table.num_rows:
-            table = table.set_column(place, field.name, pa.nulls(table.num_rows, field.type))
-    return table
-
-
-def _texts(values: Sequence[Any], field: Field) -> pa.Array:
-    """Values as the text that stands for each exactly, or as bytes where bytes are wanted."""
+def _column(values: Sequence[Any], field: Field) -> pa.Array:
+    """Values as they are stored where they are all of the kind that is wanted; else as the texts that stand for them."""
     if pa.types.is_binary(field.type):
         return pa.array([_bytes(value) for value in values], pa.binary())
+    stored, kinds = _stored(field.type)
+    # Arrow would cut a fraction off where whole numbers are wanted.
+    if {*map(type, values)} <= kinds:
+        with contextlib.suppress(pa.ArrowInvalid):  # a whole number that no double stands for
+            return pa.array(values, stored)
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _stored(wanted: pa.DataType) -> tuple[pa.DataType, set[type]]:
+    if pa.types.is_integer(wanted) or pa.types.is_boolean(wanted):
+        return pa.int64(), {int, type(None)}
+    if pa.types.is_floating(wanted):
+        return pa.float64(), {int, float, type(None)}
+    return pa.string(), {str, type(None)}
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -140,11 +112,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _nothing(schema: Schema) -> pa.Table:
-    return pa.table([_texts([], field) for field in schema], schema.names)
-
-
-def _is_busy(problem: Exception) -> bool:
-    return is_passing(problem) or "database is locked" in str(problem)
