@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from millstream.connectors.files.reader import read_files
     from millstream.connectors.files.spec import files
     from millstream.connectors.http.spec import http
+    from millstream.connectors.jdbc.reading.spec import jdbc_query, jdbc_table
     from millstream.connectors.jdbc.spec import jdbc
     from millstream.connectors.kafka.spec import kafka
     from millstream.connectors.loader.spec import loader
@@ -60,6 +61,8 @@ _LATER = {
     "datagen": "millstream.connectors.datagen.spec:datagen",
     "files": "millstream.connectors.files.spec:files",
     "jdbc": "millstream.connectors.jdbc.spec:jdbc",
+    "jdbc_query": "millstream.connectors.jdbc.reading.spec:jdbc_query",
+    "jdbc_table": "millstream.connectors.jdbc.reading.spec:jdbc_table",
     "kafka": "millstream.connectors.kafka.spec:kafka",
     "load_job": "millstream.api.jobfile.load:load_job",
     "consumer": "millstream.connectors.consumer.spec:consumer",
@@ -138,6 +141,8 @@ __all__ = [
     "global_window",
     "http",
     "jdbc",
+    "jdbc_query",
+    "jdbc_table",
     "kafka",
     "last",
     "load_job",

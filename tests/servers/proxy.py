@@ -53,6 +53,16 @@ class Proxy:
                 _close(connection)
             self._open.clear()
 
+    @contextlib.contextmanager
+    def away(self):
+        """Nobody gets through, neither who is there nor who comes."""
+        there, self._target = self._target, None
+        self.cut()
+        try:
+            yield
+        finally:
+            self._target = there
+
     def close(self):
         self.cut()
         _close(self._listener)
@@ -64,8 +74,12 @@ class Proxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client):
+        target = self._target
+        if target is None:
+            _close(client)
+            return
         try:
-            server = socket.create_connection(self._target)
+            server = socket.create_connection(target)
         except OSError:
             _close(client)
             return

@@ -119,7 +119,12 @@ def is_passing(problem: Exception) -> bool:
     """Whether the server is away, starting up, or busy with another, and may answer later."""
     if isinstance(problem, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.InterfaceError):
         return True
-    return isinstance(problem, psycopg.OperationalError) and not _LASTING.search(str(problem))
+    return isinstance(problem, psycopg.OperationalError) and not is_lasting(str(problem))
+
+
+def is_lasting(text: str) -> bool:
+    """Whether a text of libpq or the server is a refusal that waiting does not change."""
+    return _LASTING.search(text) is not None
 
 
 def _is_unanswered(problem: Exception) -> bool:

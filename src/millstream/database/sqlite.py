@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from millstream.database.retry import repeated
 from millstream.database.session import Fail, Trouble
@@ -90,6 +91,12 @@ def connect(path: Path, settings: Sequence[str]) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """Open a file that is there, to change nothing in it."""
+    place = f"file:{quote(str(path))}?mode=ro"
+    return sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def is_passing(problem: Exception) -> bool:

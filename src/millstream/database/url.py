@@ -9,8 +9,16 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 from millstream.redaction import HIDDEN, shown_url
 
-Kind = Literal["postgresql", "sqlite"]
-SCHEMES: Mapping[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite"}
+Kind = Literal["postgresql", "sqlite", "mysql"]
+SCHEMES: Mapping[str, Kind] = {
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "sqlite": "sqlite",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+}
+WRITABLE: frozenset[Kind] = frozenset({"postgresql", "sqlite"})
+"""Databases that hold manifests and tables of sinks."""
 PARAMETERS = frozenset(
     {
         "channel_binding",
@@ -26,6 +34,7 @@ PARAMETERS = frozenset(
 )
 """What may stand behind the `?` of a checked url; anything that names code, commands or other files is left out."""
 _SECRET_PARAMETERS = ("password", "sslpassword")
+_KNOWN = "postgresql://user@host:port/database or sqlite:///path"
 _A_FILE = "sqlite:///path of a file, without parameters"
 
 
@@ -59,7 +68,8 @@ class DatabaseUrl:
         if self.kind == "sqlite":
             return f"SQLite database {self.path!r}"
         where = self.host or self.parameters.get("host", "localhost")
-        return f"PostgreSQL database {self.database!r} on {where}:{self.port or 5432}"
+        name, port = ("MySQL", 3306) if self.kind == "mysql" else ("PostgreSQL", 5432)
+        return f"{name} database {self.database!r} on {where}:{self.port or port}"
 
     def hidden(self, text: str) -> str:
         """A text of the driver without the passwords of the url."""
@@ -68,10 +78,12 @@ class DatabaseUrl:
         return text
 
 
-def address_of(url: str) -> DatabaseUrl:
+def address_of(url: str, *, kinds: Collection[Kind] = WRITABLE) -> DatabaseUrl:
     """A url of which every part is known; `ValueError` says what was expected."""
     parsed = database_url(url)
-    if parsed.kind == "postgresql":
+    if parsed.kind not in kinds:
+        raise ValueError(_KNOWN)
+    if parsed.kind != "sqlite":
         _check_server(url, parsed)
     elif parsed.parameters:
         raise ValueError(_A_FILE)
@@ -87,8 +99,7 @@ def database_url(url: str, *, own: Collection[str] = ()) -> DatabaseUrl:
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
     if scheme not in SCHEMES:
-        msg = "postgresql://user@host:port/database or sqlite:///path"
-        raise ValueError(msg)
+        raise ValueError(_KNOWN)
     login, has_login, place = _split_login(rest)
     place, _, query = place.partition("?")
     options = [option.partition("=")[::2] for option in query.split("&") if option]
@@ -150,8 +161,10 @@ def _check_server(url: str, parsed: DatabaseUrl) -> None:
     login, _, _ = _split_login(url.partition("://")[2])
     is_ambiguous = "#" in url or "?" in login
     if is_ambiguous or parsed.port is None or not parsed.database or "/" in parsed.database:
-        msg = "postgresql://user@host:port/database, with %XX for characters such as '/', '#' and '@' in a password"
+        form = f"{parsed.kind}://user@host:port/database"
+        msg = f"{form}, with %XX for characters such as '/', '#' and '@' in a password"
         raise ValueError(msg)
-    if unknown := sorted(parsed.parameters.keys() - PARAMETERS):
-        msg = f"no parameter {unknown[0]!r}; one of {', '.join(sorted(PARAMETERS))}"
+    known = PARAMETERS if parsed.kind == "postgresql" else frozenset()
+    if unknown := sorted(parsed.parameters.keys() - known):
+        msg = f"no parameter {unknown[0]!r}; one of {', '.join(sorted(known)) or 'none'}"
         raise ValueError(msg)

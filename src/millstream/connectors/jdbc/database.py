@@ -66,11 +66,10 @@ class Login:
     password_env: str | None
     job: str
     step: str
-
-    @property
-    def patience(self) -> float:
-        """Seconds for which the database may be away."""
-        return PATIENCE
+    patience: float = PATIENCE
+    """Seconds for which the database may be away."""
+    advice: str = "correct the table, its rights or the rows"
+    """What may help when the database refuses a statement."""
 
     def password(self) -> str:
         """The password of this process's environment, or else the one that the address holds or names."""
@@ -89,11 +88,11 @@ class Login:
 
     def _refused(self, problem: Exception) -> StepFailed:
         msg = f"the {self.address.label} refused a statement"
-        hint = "correct the table, its rights or the rows; the text behind 'found' is the database's own"
+        hint = f"{self.advice}; the text behind 'found' is the database's own"
         return StepFailed(msg, code="JDBC-013", step=self.step, found=_first_lines(problem), hint=hint)
 
     def _away(self, problem: Exception) -> ExternalFailure:
-        msg = f"the {self.address.label} does not answer, or is locked, for {PATIENCE:.0f} seconds"
+        msg = f"the {self.address.label} does not answer, or is locked, for {self.patience:.0f} seconds"
         hint = "check that it runs and can be reached, then start the job again"
         return ExternalFailure(msg, code="JDBC-002", step=self.step, found=_first_lines(problem), hint=hint)
 

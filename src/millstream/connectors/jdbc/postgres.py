@@ -140,13 +140,19 @@ class PostgresDatabase:
 
 
 def _connected(login: Login) -> Connection:
+    return connect(
+        connection_settings(login), lambda connection: connection.execute(_SETTINGS, (IDLE_TIMEOUT, LOCK_TIMEOUT))
+    )
+
+
+def connection_settings(login: Login) -> dict[str, Any]:
+    """What a driver is told to reach the server, and to notice when it is gone."""
     address = login.address
     known = {"host": address.host, "port": address.port, "user": address.user, "password": login.password()}
-    settings = {
+    return {
         **noticing(idle=10, interval=3, unconfirmed=20),
         **{name: value for name, value in known.items() if value},
         **address.parameters,
         "dbname": address.database,
         "application_name": f"millstream {login.job}/{login.step}"[:63],
     }
-    return connect(settings, lambda connection: connection.execute(_SETTINGS, (IDLE_TIMEOUT, LOCK_TIMEOUT)))

@@ -1,10 +1,12 @@
-"""Options of the `jdbc` sink."""
+"""Options of the `jdbc` sink, and the declaration of both halves."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from millstream.connectors.jdbc.checks import column_names, variable_name
+from millstream.connectors.jdbc.reading.spec import SOURCE
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
@@ -14,7 +16,6 @@ from millstream.redaction import SecretUrl
 
 MODES = ("insert", "upsert", "outbox")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,47}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def jdbc(
@@ -71,20 +72,6 @@ def _identifier(value: str | None) -> str | None:
     return value
 
 
-def _variable(value: str | None) -> str | None:
-    if value is not None and not _VARIABLE.fullmatch(value):
-        msg = "the name of an environment variable"
-        raise ValueError(msg)
-    return value
-
-
-def _columns(value: list[str]) -> list[str]:
-    if not all(isinstance(name, str) for name in value) or len(set(value)) != len(value):
-        msg = "different column names"
-        raise ValueError(msg)
-    return list(value)
-
-
 def _capability(options: Options) -> SinkCapability:
     if options["mode"] == "outbox":
         return SinkCapability.OUTBOX_EPOCH_LOG
@@ -100,18 +87,19 @@ def _writes_directly(options: Options, guarantee: Guarantee) -> bool:
 
 DECLARATION = ConnectorDeclaration(
     name="jdbc",
+    source=SOURCE,
     sink=SinkDeclaration(
         options={
             "url": Option(kind=(str,), doc="postgresql://user@host:port/database or sqlite:///path", check=_url),
             "table": Option(kind=(str,), doc="the table to write to", check=_identifier),
             "mode": Option(kind=(str,), default="insert", choices=MODES, doc="what becomes of a row"),
-            "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=_columns),
+            "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=column_names),
             "schema": Option(
                 kind=(str, type(None)), default=None, doc="the database schema of the table", check=_identifier
             ),
             "create": Option(kind=(bool,), default=True, doc="whether to create the table when it is missing"),
             "password_env": Option(
-                kind=(str, type(None)), default=None, doc="the variable that holds the password", check=_variable
+                kind=(str, type(None)), default=None, doc="the variable that holds the password", check=variable_name
             ),
         },
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,

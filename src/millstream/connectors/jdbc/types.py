@@ -1,10 +1,12 @@
-"""Column types of the databases: what a column is created as, and which existing columns hold it."""
+"""Column types of the databases: what a column is created as, which existing columns hold it, and as what they are read."""
 
 from __future__ import annotations
 
 import re
 
 import pyarrow as pa
+
+from millstream.model.types import parse_type
 
 _POSTGRES = {
     "boolean": ("boolean", r"boolean"),
@@ -34,7 +36,43 @@ _SQLITE = {
     "timestamp": ("TEXT", ("TEXT", "NUMERIC")),
     "timestamp_ntz": ("TEXT", ("TEXT", "NUMERIC")),
 }
-_NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
+_POSTGRES_READ = {created: parse_type(name) for name, (created, _) in _POSTGRES.items()}
+_POSTGRES_TEXT = frozenset(
+    {"character varying", "character", "bpchar", "citext", "name", '"char"', "uuid", "json", "jsonb", "xml", "enum"}
+)
+_SQLITE_READ = {"INTEGER": pa.int64(), "TEXT": pa.string(), "REAL": pa.float64()}
+_SQLITE_NAMED = (
+    (r"BOOL(EAN)?", "boolean"),
+    (r"DATE", "date"),
+    (r"DATETIME|TIMESTAMP", "timestamp_ntz"),
+    (r"BLOB", "binary"),
+)
+"""Names that say more than the affinity which SQLite derives from them."""
+_MYSQL_READ = {
+    "tinyint": "byte",
+    "tinyint unsigned": "short",
+    "smallint": "short",
+    "smallint unsigned": "int",
+    "mediumint": "int",
+    "mediumint unsigned": "int",
+    "int": "int",
+    "int unsigned": "long",
+    "bigint": "long",
+    "bigint unsigned": "decimal(20,0)",
+    "year": "short",
+    "float": "float",
+    "double": "double",
+    "text": "string",
+    "enum": "string",
+    "set": "string",
+    "binary": "binary",
+    "date": "date",
+    "datetime": "timestamp_ntz",
+    "timestamp": "timestamp",
+}
+_NUMERIC = re.compile(r"(?:numeric|decimal)\((\d+),\s*(\d+)\)", re.IGNORECASE)
+_SIZE = re.compile(r"\(\d+\)")
+_MOST_DIGITS = 38
 _AFFINITIES = (("INT", "INTEGER"), ("CHAR|CLOB|TEXT", "TEXT"), ("BLOB", "BLOB"), ("REAL|FLOA|DOUB", "REAL"))
 
 
@@ -58,6 +96,19 @@ def postgres_holds(found: str, arrow: pa.DataType, name: str) -> bool:
     return bool(scale >= arrow.scale and precision - scale >= arrow.precision - arrow.scale)
 
 
+def postgres_read(found: str) -> pa.DataType | None:
+    """The type that holds every value of a PostgreSQL column; `None` where there is none. Enumerations are called `enum`."""
+    if found.endswith("[]"):
+        item = postgres_read(found.removesuffix("[]"))
+        return None if item is None else pa.list_(item)
+    sized = _NUMERIC.fullmatch(found)
+    if sized is not None:
+        return _decimal(sized)
+    plain = _SIZE.sub("", found)
+    is_text = plain in _POSTGRES_TEXT or plain.endswith(".citext")
+    return pa.string() if is_text else _POSTGRES_READ.get(plain)
+
+
 def sqlite_type(arrow: pa.DataType, name: str) -> str:
     """The type an SQLite column is created with; decimals and nested values are text, so that they stay exact."""
     return "TEXT" if pa.types.is_nested(arrow) or pa.types.is_decimal(arrow) else _SQLITE[name][0]
@@ -71,6 +122,30 @@ def sqlite_holds(found: str, arrow: pa.DataType, name: str) -> bool:
     if pa.types.is_nested(arrow) or pa.types.is_decimal(arrow):
         return affinity == "TEXT"
     return affinity in _SQLITE[name][1]
+
+
+def sqlite_read(declared: str) -> pa.DataType | None:
+    """The type that a declaration in SQLite stands for; `None` where it says nothing."""
+    sized = _NUMERIC.fullmatch(declared)
+    if sized is not None:
+        return _decimal(sized)
+    plain = _SIZE.sub("", declared).strip().upper()
+    named = next((name for pattern, name in _SQLITE_NAMED if re.fullmatch(pattern, plain)), None)
+    return parse_type(named) if named else _SQLITE_READ.get(_affinity(plain))
+
+
+def mysql_read(found: str) -> pa.DataType | None:
+    """The type that holds every value of a MySQL column; `None` where there is none."""
+    sized = _NUMERIC.fullmatch(found)
+    if sized is not None:
+        return _decimal(sized)
+    name = _MYSQL_READ.get(found)
+    return None if name is None else parse_type(name)
+
+
+def _decimal(sized: re.Match[str]) -> pa.DataType | None:
+    precision, scale = int(sized[1]), int(sized[2])
+    return pa.decimal128(precision, scale) if scale <= precision <= _MOST_DIGITS else None
 
 
 def _affinity(declared: str) -> str:
