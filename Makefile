@@ -10,9 +10,9 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Short runs gain more from a quick start than from the JVM's best code.
-demo demo-recovery test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery test test-s3 unit lint fmt chaos bench clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka test test-s3 unit lint fmt chaos bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -38,6 +38,10 @@ demo: setup  ## generate orders, run a windowed job on Spark, interrupt and resu
 
 demo-recovery: setup  ## kill a job that writes to PostgreSQL five times, rescale it through a savepoint, compare with plain Python
 	@$(BIN)/python examples/recovery.py
+
+demo-kafka: setup  ## start a broker and a database, run a job between them, kill it twice, compare with plain Python
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python examples/kafka_demo.py
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .
@@ -73,4 +77,4 @@ bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .venv-pyflink demo-data demo-recovery-data bench-results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-pyflink demo-data demo-recovery-data demo-kafka-data bench-results .mypy_cache .ruff_cache .pytest_cache

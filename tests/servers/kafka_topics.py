@@ -40,11 +40,15 @@ class KafkaTopics:
     def topic(self, partitions=1, *, name="topic", **config):
         """The name of a new topic that can be written to; `retention_ms=…` becomes the setting `retention.ms`."""
         unique = f"{name}-{uuid.uuid4().hex[:12]}"
+        self.create(unique, partitions, **config)
+        return unique
+
+    def create(self, unique, partitions=1, **config):
+        """A topic of this very name."""
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         new = NewTopic(unique, num_partitions=partitions, replication_factor=1, config=settings)
         self.admin.create_topics([new])[unique].result(_SECONDS)
         self.await_leaders(unique, partitions)
-        return unique
 
     def await_leaders(self, topic, partitions):
         """A topic has no leader for a moment after it was made, and another one in each life of a broker."""

@@ -10,7 +10,15 @@ from millstream.model.connector import ConnectorDeclaration, ConnectorSpec
 
 
 def kafka(topics: object = (), *, servers: object, **options: Any) -> ConnectorSpec:
-    """Topics of Kafka."""
+    """Topics of Kafka: a replayable source, or a sink that sends each epoch in one transaction.
+
+    Args:
+        topics: one topic or several; for a sink one.
+        servers: `host:port` of one broker or several.
+        **options: as a source `start`, `until`, `pattern`, `partitions`, `group`, `discover`, `format`, `key_fields`, `key_format`, `metadata`,
+            `on_data_loss`, `isolation`; as a sink `format`, `mode`, `key_fields`, `key_format`, `value_fields`, `topic_field`,
+            `partition_by`, `partition_field`, `timestamp`, `headers`, `create` and others; for both `client` and the options of formats.
+    """
     return ConnectorSpec("kafka", {"topics": topics, "servers": servers, **options})
 
 
