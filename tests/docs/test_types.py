@@ -25,8 +25,12 @@ namespace_packages = True
 ignore_missing_imports = True
 follow_untyped_imports = False
 
-# The suite that a sink is plugged into is written for pytest, without types; PyFlink is not installed here.
-[mypy-tests.unit.*]
+[mypy-confluent_kafka.*]
+implicit_reexport = True
+
+# The suite that a sink is plugged into and the broker of the tests are written for pytest, without types; PyFlink is not
+# installed here.
+[mypy-tests.unit.*,tests.servers.kafka]
 follow_imports = skip
 
 [mypy-docs_guides_write_a_connector_md,examples.nexmark.rivals.pyflink_process]
