@@ -30,7 +30,7 @@ implicit_reexport = True
 
 # The suite that a sink is plugged into and the broker of the tests are written for pytest, without types; PyFlink is not
 # installed here.
-[mypy-tests.unit.*,tests.servers.kafka]
+[mypy-tests.unit.*,tests.servers.kafka,tests.servers.kafka_topics,tests.servers.shared_kafka]
 follow_imports = skip
 
 [mypy-docs_guides_write_a_connector_md,examples.nexmark.rivals.pyflink_process]
