@@ -88,12 +88,12 @@ def test_without_the_library_the_error_says_how_to_get_it():
         "import sys; sys.modules['confluent_kafka'] = None\n"
         "from millstream.errors import InvalidStep\n"
         "from millstream.registry import load\n"
-        "for name in ('committer:KafkaCommitter', 'direct:KafkaDirectWriter'):\n"
+        "for name in ('committer:KafkaCommitter', 'direct:KafkaDirectWriter', 'source:KafkaEnumerator', 'reader:KafkaReader'):\n"
         "    try: load(f'millstream.connectors.kafka.{name}')\n"
         "    except InvalidStep as problem: print(problem)\n"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert told.count("KAFKA-001") == told.count("pip install 'millstream[kafka]'") == 2
+    assert told.count("KAFKA-001") == told.count("pip install 'millstream[kafka]'") == 4
 
 
 def test_declarations_bring_no_client_along():
