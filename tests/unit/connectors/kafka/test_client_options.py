@@ -67,6 +67,12 @@ def test_a_value_of_another_type():
         job_with(**{"linger.ms": [1]})
 
 
+def test_settings_of_another_form_are_not_shown():
+    with pytest.raises(InvalidStep, match="CONN-005") as refused:
+        options_of(ms.kafka("orders", servers="b:9092", client="sasl.password: hunter2"))
+    assert "hunter2" not in repr(refused.value.fields())
+
+
 def test_plans_hold_the_name_alone(monkeypatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     job = job_with(**NAMED)
