@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import (
+from millstream.connectors.kafka.client_options import client_config
+from millstream.connectors.kafka.clients import ClientErrors, error_of, failure, open_admin
+from millstream.connectors.kafka.library import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaException,
+    OffsetSpec,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
-
-from millstream.connectors.kafka.client_options import client_config
-from millstream.connectors.kafka.clients import ClientErrors, error_of, failure, open_admin
 from millstream.connectors.kafka.positions import KafkaPartition
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.model.connector import Options

@@ -112,7 +112,7 @@ def _is_address(text: str) -> bool:
 
 CLIENT_OPTIONS: dict[str, Option] = {
     "servers": Option(kind=(str, list, tuple), doc="host:port of one or more brokers", check=_servers),
-    "client": Option(kind=(dict,), default={}, doc="TLS, SASL and tuning, by the names of librdkafka"),
+    "client": Option(kind=(dict,), default={}, doc="TLS, SASL and tuning, by the names of librdkafka", is_shown=False),
 }
 """For the source and the sink."""
 

@@ -15,7 +15,7 @@ from millstream.connectors.kafka.outgoing.staging import check_staged, leftovers
 from millstream.connectors.kafka.target import prepare_target
 from millstream.connectors.kafka.transactions.mark_topic import MarkTopic
 from millstream.connectors.kafka.transactions.marks import Mark, mark_topic
-from millstream.connectors.kafka.transactions.owner import MarkedChange, MarkOwner
+from millstream.connectors.kafka.transactions.owner import MarkedChange, SinkOwner
 from millstream.connectors.kafka.transactions.succession import refuse_newer, take_over
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused, Fenced
@@ -32,7 +32,7 @@ class KafkaCommitter:
         self._config = client_config(options, step=context.step)
         name = mark_topic(options["prefix"], context.job, context.step)
         self._topic = MarkTopic(self._config, name, step=context.step)
-        self._owner = MarkOwner(
+        self._owner = SinkOwner(
             self._config,
             self._topic,
             context,

@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-
 from millstream.connectors.kafka.client_options import client_config
 from millstream.connectors.kafka.clients import PATIENCE, ClientErrors, failure, open_consumer
+from millstream.connectors.kafka.library import Consumer, KafkaError, Message, TopicPartition
 from millstream.connectors.kafka.positions import KafkaPartition
 from millstream.errors import MillstreamError
 from millstream.model.connector import Options

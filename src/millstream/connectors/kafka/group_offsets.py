@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from millstream.connectors.kafka.client_options import client_config
 from millstream.connectors.kafka.clients import open_consumer
+from millstream.connectors.kafka.library import Consumer, KafkaError, KafkaException, TopicPartition
 from millstream.connectors.kafka.positions import KafkaPosition
 from millstream.model.connector import Options
 

@@ -7,6 +7,8 @@ from millstream.errors import InvalidStep
 try:
     from confluent_kafka import (
         Consumer,
+        ConsumerGroupTopicPartitions,
+        IsolationLevel,
         KafkaError,
         KafkaException,
         Message,
@@ -18,6 +20,7 @@ try:
         AdminClient,
         ConfigResource,
         NewTopic,
+        OffsetSpec,
         TopicDescription,
     )
 except ImportError as problem:
@@ -28,10 +31,13 @@ __all__ = [
     "AdminClient",
     "ConfigResource",
     "Consumer",
+    "ConsumerGroupTopicPartitions",
+    "IsolationLevel",
     "KafkaError",
     "KafkaException",
     "Message",
     "NewTopic",
+    "OffsetSpec",
     "Producer",
     "TopicCollection",
     "TopicDescription",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
 
 from millstream.connectors.formats.decode import BadMessage, DecodedRows, decoder
 from millstream.connectors.kafka.fetching import Gone, park, take
+from millstream.connectors.kafka.library import Message
 from millstream.connectors.kafka.losses import DATA_LOSS
 from millstream.connectors.kafka.positions import KafkaPartition
 from millstream.connectors.kafka.source_spec import key_schema, value_schema

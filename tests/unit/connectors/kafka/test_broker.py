@@ -1,7 +1,7 @@
 """The brokers that the tests of this folder use: they keep what they acknowledged, and leave nothing behind."""
 
+import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -72,13 +72,12 @@ def test_processes_of_one_run_share_a_broker_that_ends_with_the_last_of_them_eve
 
 
 def test_a_broker_of_its_own_dies_with_the_process_that_started_it(tmp_path):
-    process = _python(_OWNER, tmp_path)
-    process.stdout.readline()
-    broker = _broker_in(tmp_path)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    process.stdin.close()
+    with _python(_OWNER, tmp_path) as process:
+        try:
+            process.stdout.readline()
+            broker = _broker_in(tmp_path)
+        finally:
+            process.kill()
     _await(lambda: not _is_alive(broker))
 
 
@@ -94,15 +93,18 @@ def _python(program, folder):
 
 
 def _broker_in(folder):
-    """The process id of the broker whose settings lie in a folder."""
+    """The process id of the broker whose settings lie in a folder, once its program runs."""
+    found = []
+    _await(lambda: found.extend(_brokers_in(folder)) or found)
+    return found[0]
+
+
+def _brokers_in(folder):
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[-2:-1] and words[-2].startswith(bytes(folder)) and words[-2].endswith(b"server.properties"):
-            return int(path.parent.name)
-    raise AssertionError(f"no broker in {folder}")
+            if words[-2:-1] and words[-2].startswith(bytes(folder)) and words[-2].endswith(b"server.properties"):
+                yield int(path.parent.name)
 
 
 def _is_alive(pid):
@@ -115,5 +117,5 @@ def _is_alive(pid):
 def _await(condition, seconds=30):
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "it is still there"
+        assert time.monotonic() < until, "it takes too long"
         time.sleep(0.02)

@@ -67,6 +67,12 @@ def test_a_value_of_another_type():
         job_with(**{"linger.ms": [1]})
 
 
+def test_settings_of_another_form_are_not_shown():
+    with pytest.raises(InvalidStep, match="CONN-005") as refused:
+        options_of(ms.kafka("orders", servers="b:9092", client="sasl.password: hunter2"))
+    assert "hunter2" not in repr(refused.value.fields())
+
+
 def test_plans_hold_the_name_alone(monkeypatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     job = job_with(**NAMED)
@@ -88,12 +94,12 @@ def test_without_the_library_the_error_says_how_to_get_it():
         "import sys; sys.modules['confluent_kafka'] = None\n"
         "from millstream.errors import InvalidStep\n"
         "from millstream.registry import load\n"
-        "for name in ('committer:KafkaCommitter', 'direct:KafkaDirectWriter'):\n"
+        "for name in ('committer:KafkaCommitter', 'direct:KafkaDirectWriter', 'source:KafkaEnumerator', 'reader:KafkaReader'):\n"
         "    try: load(f'millstream.connectors.kafka.{name}')\n"
         "    except InvalidStep as problem: print(problem)\n"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert told.count("KAFKA-001") == told.count("pip install 'millstream[kafka]'") == 2
+    assert told.count("KAFKA-001") == told.count("pip install 'millstream[kafka]'") == 4
 
 
 def test_declarations_bring_no_client_along():

@@ -22,7 +22,7 @@ from millstream.connectors.kafka.outgoing import sending
 from millstream.connectors.kafka.transactions import mark_topic as reading
 from millstream.connectors.kafka.transactions import owner, producer, questions
 from millstream.connectors.kafka.transactions.marks import Mark, mark_topic, transactional_id
-from millstream.connectors.kafka.transactions.owner import MarkOwner
+from millstream.connectors.kafka.transactions.owner import SinkOwner
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, InvalidStep, StepFailed
 
 pytestmark = pytest.mark.kafka
@@ -259,7 +259,7 @@ def test_of_two_lineages_that_take_over_from_each_other_one_goes_on(open_sink):
 def test_an_owner_replaced_while_it_takes_over_closes_nothing(open_sink, monkeypatch):
     sink = open_sink()
     late = Owner(sink, lineage="two", token=1)
-    change, newer = MarkOwner.change, []
+    change, newer = SinkOwner.change, []
 
     def overtaken(self, decide):
         if not newer and self._context.token == 1 and self._context.lineage == "two":
@@ -267,7 +267,7 @@ def test_an_owner_replaced_while_it_takes_over_closes_nothing(open_sink, monkeyp
             newer[0].committer.succeed([("two", -1)], "refuse")
         change(self, decide)
 
-    monkeypatch.setattr(MarkOwner, "change", overtaken)
+    monkeypatch.setattr(SinkOwner, "change", overtaken)
     with pytest.raises(Fenced):
         late.committer.succeed([], "refuse")
     newer[0].run(0, rows(0))

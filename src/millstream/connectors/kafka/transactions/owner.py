@@ -42,7 +42,7 @@ class MarkedChange:
     """Sends messages."""
 
 
-class MarkOwner:
+class SinkOwner:
     """Changes the sink in transactions of its lineage, each of which bears its mark."""
 
     def __init__(

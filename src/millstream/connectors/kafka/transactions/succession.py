@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from millstream.connectors.kafka.transactions.marks import Mark, closure
-from millstream.connectors.kafka.transactions.owner import MarkedChange, MarkOwner, fenced
+from millstream.connectors.kafka.transactions.owner import MarkedChange, SinkOwner, fenced
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import NewerOutput
 
 
-def take_over(owner: MarkOwner, context: SinkContext, history: Mapping[str, int], newer: NewerOutput) -> None:
+def take_over(owner: SinkOwner, context: SinkContext, history: Mapping[str, int], newer: NewerOutput) -> None:
     """Close every other lineage of the job and step.
 
     1. Show that this owner is not late itself.  2. Look what the others published.
