@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,6 +13,7 @@ from millstream.connectors.kafka.clients import ClientErrors, error_of, failure,
 from millstream.connectors.kafka.library import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     OffsetSpec,
     TopicCollection,
@@ -26,6 +28,15 @@ _REQUEST_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_MOVED = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 Answer = TypeVar("Answer")
 
 
@@ -116,6 +127,10 @@ class Broker:
 
     def _failure(self, doing: str, problem: KafkaException) -> Exception:
         self._admin.poll(0)
+        if error_of(problem).code() in _MOVED:
+            # The client goes on asking the leader it knows until it sees all topics anew.
+            with contextlib.suppress(KafkaException):
+                self._admin.list_topics(timeout=_REQUEST_SECONDS)
         return failure(doing, error_of(problem), self._errors, step=self._step)
 
 

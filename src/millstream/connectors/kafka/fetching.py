@@ -22,7 +22,8 @@ from millstream.model.connector import Options
 
 _PARKED = 8
 _MESSAGES = 20_000
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.02
+"""`consume` waits as long as it is asked to, unless it gets as many messages as it is asked for."""
 _TUNING = {
     "fetch.wait.max.ms": 50,
     "queued.min.messages": 200_000,
@@ -62,7 +63,7 @@ class PartitionReader:
         """The messages before an offset, in order, in lists. Offsets without a message, such as ends of transactions, pass."""
         heard = time.monotonic()
         while self.next < end:
-            got = self._held or self._consumer.consume(_MESSAGES, timeout=_POLL_SECONDS)
+            got = self._held or self._consumer.consume(min(_MESSAGES, end - self.next), timeout=_POLL_SECONDS)
             self._held = []
             if got:
                 heard = time.monotonic()

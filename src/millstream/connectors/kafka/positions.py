@@ -122,7 +122,13 @@ def shared(credit: int, backlog: Offsets) -> dict[KafkaPartition, int]:
     total = sum(more.values())
     if left <= 0 or total == 0:
         return given
-    return {place: given[place] + min(more[place], -(-left * more[place] // total)) for place in given}
+    left = min(left, total)
+    added = {place: left * rows // total for place, rows in more.items()}
+    # What rounding leaves over goes to those it cut most.
+    cut = sorted(more, key=lambda place: (-(left * more[place] % total), place))
+    for place in cut[: left - sum(added.values())]:
+        added[place] += 1
+    return {place: given[place] + added[place] for place in given}
 
 
 class Loss(NamedTuple):

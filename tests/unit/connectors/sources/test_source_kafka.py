@@ -126,6 +126,16 @@ class TestKafkaAway:
         source.away = away
         return source
 
+    def test_a_broker_that_was_killed_and_came_back_is_read_on(self, source, open_source, monkeypatch):
+        monkeypatch.setattr("millstream.connectors.kafka.source.PATIENCE", 30.0)
+        opened = open_source()
+        path, before = walked(opened, opened.initial(), 10, until=10)
+        source.kafka.restart()
+        source.kafka.await_leaders(source.topic, 3)
+        source.add(5)
+        _, rest = walked(opened, path[-1], 10, until=28 - len(before))
+        assert as_multiset([*before, *rest]) == as_multiset(source.rows())
+
     def test_an_answer_that_fails_once_is_asked_for_again(self, source, open_source):
         opened = open_source()
         start = opened.initial()
