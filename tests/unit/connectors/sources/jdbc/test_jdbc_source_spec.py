@@ -28,7 +28,7 @@ def step(spec, schema="id long", **job):
     "query",
     ["SELECT 1 AS id", "select * from t;", "WITH a AS (SELECT 1) SELECT * FROM a", "(SELECT 1) UNION ALL (SELECT 2)",
      "SELECT * FROM t -- a remark", "SELECT j ->> 'a', n::numeric(9,2), count(*) FILTER (WHERE x) FROM t GROUP BY 1, 2",
-     "SELECT * FROM t WHERE day = '{day}' AND n > {least} AND tag ? 'x'"],
+     "SELECT * FROM t WHERE tag ? 'x' AND braces = '{x}'"],
 )  # fmt: skip
 def test_one_select_is_a_query(query):
     step(ms.jdbc_query(URL, query, key="id"))
@@ -150,6 +150,29 @@ def test_without_a_key_a_job_may_not_promise_more_than_at_least_once():
 def test_only_an_incremental_source_has_no_end():
     assert SOURCE.is_bounded(options_of(ms.jdbc_table(URL, "t")))
     assert not SOURCE.is_bounded(options_of(ms.jdbc_table(URL, "t", incremental="v")))
+
+
+# Modes and parameters
+
+
+def test_a_query_that_ends_is_a_task_of_sql():
+    assert step(ms.jdbc_query(URL, "SELECT 1 AS id", key="id")).compile().deployment.mode == "SQL_TASK"
+
+
+def test_a_run_gives_its_parameters_to_the_query(sqlite_db):
+    sqlite_db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, day TEXT)")
+    sqlite_db.insert("t", [(number, f"2024-01-0{number}") for number in range(1, 6)])
+    job = ms.Job("days", params={"day": "date", "most": {"type": "int", "default": 9}})
+    query = "SELECT * FROM t WHERE day >= ${param:day} AND id <= ${param:most};"
+    job.source("in", ms.jdbc_query(sqlite_db.url, query, key="id"), schema="id long").sink("out", ms.collect("days"))
+    assert job.run(local=True, params={"day": "2024-01-03"}).rows_in == 3
+    assert job.run(local=True, params={"day": "2024-01-03", "most": 4}).rows_in == 2
+
+
+def test_a_query_with_parameters_needs_a_schema():
+    job = ms.Job("days", params={"day": "date"})
+    with pytest.raises(InvalidStep, match=r"STEP-061.*needs a schema"):
+        job.source("in", ms.jdbc_query(URL, "SELECT * FROM t WHERE day = ${param:day}", key="id"))
 
 
 # Plans
