@@ -3,7 +3,7 @@
 import decimal
 
 import pytest
-from tests.unit.connectors.sources.jdbc.databases import options_of
+from tests.unit.connectors.jdbc.databases import options_of
 
 import millstream as ms
 from millstream.connectors.jdbc.reading.preview import found_schema, preview

@@ -4,7 +4,7 @@ import datetime as dt
 import json
 
 import pytest
-from tests.unit.connectors.sources.jdbc.databases import options_of
+from tests.unit.connectors.jdbc.databases import options_of
 
 import millstream as ms
 from millstream.connectors.jdbc.reading.relation import table_parts

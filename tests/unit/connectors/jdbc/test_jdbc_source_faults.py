@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.servers.proxy import Proxy
-from tests.unit.connectors.sources.jdbc.databases import everything
+from tests.unit.connectors.jdbc.databases import everything
 
 import millstream as ms
 from millstream.connectors.jdbc.reading import opening
