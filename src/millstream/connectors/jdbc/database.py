@@ -89,12 +89,12 @@ class Login:
     def _refused(self, problem: Exception) -> StepFailed:
         msg = f"the {self.address.label} refused a statement"
         hint = f"{self.advice}; the text behind 'found' is the database's own"
-        return StepFailed(msg, code="JDBC-013", step=self.step, found=_first_lines(problem), hint=hint)
+        return StepFailed(msg, code="JDBC-013", step=self.step, found=first_lines(problem), hint=hint)
 
     def _away(self, problem: Exception) -> ExternalFailure:
         msg = f"the {self.address.label} does not answer, or is locked, for {self.patience:.0f} seconds"
         hint = "check that it runs and can be reached, then start the job again"
-        return ExternalFailure(msg, code="JDBC-002", step=self.step, found=_first_lines(problem), hint=hint)
+        return ExternalFailure(msg, code="JDBC-002", step=self.step, found=first_lines(problem), hint=hint)
 
 
 class Database(Protocol):
@@ -177,6 +177,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _first_lines(problem: Exception) -> str:
+def first_lines(problem: Exception) -> str:
+    """What a database said, without where and why it says so."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return " ".join(lines[:2]) or type(problem).__name__

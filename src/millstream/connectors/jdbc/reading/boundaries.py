@@ -67,6 +67,10 @@ class Boundaries:
             self._look_ahead(at, 2 * wanted, step)
         return _within(known, wanted)
 
+    def forget(self) -> None:
+        """Look no further."""
+        self._stretch = None
+
     def _known(self, at: KeyValues | None, upper: KeyValues) -> list[Boundary]:
         stretch = self._stretch
         known = stretch.behind(at) if stretch is not None and stretch.upper == upper else None

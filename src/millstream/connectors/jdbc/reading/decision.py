@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.connectors.jdbc.database import first_lines
 from millstream.connectors.jdbc.reading.forms import Forms, SourceColumn, forms_of
 from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues
 from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
@@ -116,4 +117,4 @@ def too_slow(options: Options, problem: StatementTimedOut, *, step: str) -> Exte
     """The error for a statement that ran into its time-out and cannot be made smaller."""
     msg = f"a statement of {label_of(options)} ran longer than timeout={options['timeout']!r} allows"
     hint = "pass a longer timeout=, or give the database an index on the key"
-    return ExternalFailure(msg, code="JDBC-036", step=step, found=problem, hint=hint)
+    return ExternalFailure(msg, code="JDBC-036", step=step, found=first_lines(problem), hint=hint)

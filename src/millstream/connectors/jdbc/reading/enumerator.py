@@ -195,5 +195,6 @@ class JdbcEnumerator:
 
     def close(self) -> None:
         """End what is being asked, and the connection."""
+        self._boundaries.forget()
         self._probe.cancel()
         self._background.end(self._probe.close)

@@ -51,7 +51,7 @@ class Following:
             self._background.check()
             now = _now()
         seen = self._seen
-        if seen is None or seen.after != position.at:
+        if seen is None or seen.after != position.at or self._background.is_busy:
             return Bound()
         if seen.upper is None:
             return Bound(not_before=seen.at + self._poll, is_caught_up=True)

@@ -19,7 +19,7 @@ from millstream.contract.source import BadRecord
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
-_FEWEST = 100
+_FEWEST = 10
 """Rows below which a range is not read in smaller pieces."""
 
 

@@ -9,8 +9,6 @@ from millstream.connectors.jdbc.reading.statements import ALIAS, Dialect
 from millstream.model.connector import Options
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\x00]+)')
-_PARAMETER = re.compile(r"\{[A-Za-z_][\w.]*\}")
-"""A place for a parameter of the run; its value is put in before the text comes to us."""
 
 
 def table_parts(text: str) -> list[str]:
@@ -44,7 +42,7 @@ def check_query(text: str, dialect: str) -> None:
 
     wanted = "one SELECT"
     try:
-        statements = [each for each in sqlglot.parse(_PARAMETER.sub("ms_parameter", text), dialect=dialect) if each]
+        statements = [each for each in sqlglot.parse(text, dialect=dialect) if each]
     except (sqlglot.errors.ParseError, sqlglot.errors.TokenError) as problem:
         reason = str(problem).splitlines()[0].removesuffix(".")
         msg = f"{wanted}; this was not understood ({reason}); a view in the database may hold it"

@@ -10,6 +10,8 @@ from millstream.database.url import SCHEMES, Kind, address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorSpec, Option, Options, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
+from millstream.model.mode import Mode
+from millstream.model.params import names_in
 from millstream.model.schema import Schema
 from millstream.model.time import DurationLike, duration_ms
 from millstream.redaction import SecretUrl
@@ -158,8 +160,10 @@ def _is_bounded(options: Options) -> bool:
     return options["incremental"] is None
 
 
-def _schema(options: Options) -> Schema:
+def _schema(options: Options) -> Schema | None:
     """From the database, which is asked only where the author of a job gives no schema."""
+    if any(names_in(value) for value in options.values()):
+        return None  # before a run has its parameters, there is nothing to ask about
     check_source(options)
     found: Schema = load("millstream.connectors.jdbc.reading.preview:found_schema")(options)
     return found
@@ -190,7 +194,7 @@ _TEXT = (str, type(None))
 SOURCE = SourceDeclaration(
     options={
         "url": Option(kind=(str,), doc="postgresql://…, sqlite:///path or mysql://…", check=_url),
-        "query": Option(kind=_TEXT, default=None, doc="one SELECT", check=_query),
+        "query": Option(kind=_TEXT, default=None, doc="one SELECT", check=_query, is_query=True),
         "table": Option(kind=_TEXT, default=None, doc="a table or view", check=_table),
         "key": Option(
             kind=(list, tuple, type(None)), default=None, doc="columns that order the rows", check=column_names
@@ -211,6 +215,7 @@ SOURCE = SourceDeclaration(
     enumerator="millstream.connectors.jdbc.reading.enumerator:JdbcEnumerator",
     reader="millstream.connectors.jdbc.reading.reader:JdbcReader",
     is_bounded=_is_bounded,
+    mode=Mode.SQL_TASK,
     schema=_schema,
     check=check_source,
 )

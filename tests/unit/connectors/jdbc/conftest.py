@@ -1,7 +1,7 @@
 """Databases for the tests of sources."""
 
 import pytest
-from tests.unit.connectors.sources.jdbc.databases import Postgres, Source, Sqlite
+from tests.unit.connectors.jdbc.databases import Postgres, Source, Sqlite
 
 
 @pytest.fixture

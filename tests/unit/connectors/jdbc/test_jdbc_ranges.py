@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from tests.unit.connectors.sources.jdbc.databases import everything
+from tests.unit.connectors.jdbc.databases import everything
 
 import millstream as ms
 from millstream.contract.source import Credit

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.connectors.sources.jdbc.databases import everything, options_of, parts_of
+from tests.unit.connectors.jdbc.databases import everything, options_of, parts_of
 
 import millstream as ms
 from millstream.connectors.jdbc.reading.preview import found_schema

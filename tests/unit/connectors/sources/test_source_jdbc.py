@@ -2,13 +2,18 @@
 
 import pytest
 from tests.servers.proxy import Proxy
-from tests.unit.connectors.sources.jdbc.databases import Postgres, Source
-from tests.unit.connectors.sources.source_contract import SourceContract, open_source  # noqa: F401
+from tests.unit.connectors.jdbc.databases import Postgres, Source, Sqlite
+from tests.unit.connectors.sources.source_contract import SourceContract
 
 import millstream as ms
 from millstream.connectors.jdbc.reading import opening
 
 ROWS = [{"tenant": number % 3, "name": f"n-{number:02}", "n": number * 7} for number in range(23)]
+
+
+@pytest.fixture
+def sqlite_db(tmp_path):
+    return Sqlite(tmp_path / "in.db")
 
 
 def filled(database):
@@ -66,8 +71,10 @@ class TestSqliteIncremental(SourceContract):
 
 
 @pytest.fixture
-def proxied(postgres, postgres_db, monkeypatch):
+def proxied(postgres, monkeypatch):
     """A database behind a proxy that can be cut off."""
+    postgres.execute("DROP SCHEMA IF EXISTS public CASCADE")
+    postgres.execute("CREATE SCHEMA public")
     monkeypatch.setattr(opening, "PATIENCE", 1.0)
     proxy = Proxy(postgres.port)
     return filled(Postgres(postgres.url)), postgres.url.replace(f":{postgres.port}/", f":{proxy.port}/"), proxy
