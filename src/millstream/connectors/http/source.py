@@ -67,7 +67,8 @@ class HttpEnumerator:
         if not admitted:
             self._raise_failure(waiting)
         for entry in admitted:
-            self._ended |= _ended_by(position, entry.note["change"])
+            if None in entry.note["change"].get("slices", {}).values():
+                self._ended.add(entry.note["slice"])
             position = changed(position, entry.note["change"], entry.place)
         left = waiting[len(admitted) :]
         resting, until = fetcher.resting()
@@ -156,11 +157,6 @@ def _admitted(waiting: Sequence[LoggedEntry], credit: Credit) -> Iterator[Logged
             return
         yield entry
         rows, size = rows + entry.rows, size + entry.bytes
-
-
-def _ended_by(position: ApiPosition, change: dict[str, Any]) -> set[str]:
-    ended = [number for number, state in change.get("slices", {}).items() if state is None]
-    return {position.slices[number].name for number in ended if number in position.slices}
 
 
 def _pieces(entries: Sequence[LoggedEntry], share: int) -> Iterator[list[LoggedEntry]]:
