@@ -18,6 +18,7 @@ from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
 from millstream.model.schema import Schema
+from millstream.registry import load
 
 FORMATS = ("json", "jsonl", "csv")
 _MAPPING = (dict, type(None))
@@ -46,6 +47,11 @@ def check_source(options: Options, schema: Schema, step: str) -> None:
 
 def _always(_: Options) -> bool:
     return True
+
+
+def _inferred(options: Options) -> Any:
+    """The schema of a test page where the user asks for it; else the user has to say it."""
+    return load("millstream.connectors.http.sample:infer_schema")(options) if options["infer_schema"] else None
 
 
 _SHARED = {
@@ -94,6 +100,11 @@ _SOURCE = {
         doc="where a further run starts: `field`, `start`",
         check=checked_by(incremental_of),
     ),
+    "infer_schema": Option(
+        kind=(bool,),
+        default=False,
+        doc="whether to ask for a page when the job is built, and take its columns if none are given",
+    ),
     "ahead_bytes": Option(
         kind=(int,), default=64 << 20, doc="how much is fetched ahead of the epochs", check=above_zero
     ),
@@ -107,6 +118,7 @@ DECLARATION = ConnectorDeclaration(
         enumerator="millstream.connectors.http.source:HttpEnumerator",
         reader="millstream.connectors.http.decoding:HttpReader",
         is_bounded=_always,
+        schema=_inferred,
         check=check_source,
     ),
 )
