@@ -12,7 +12,7 @@ from typing import Any
 from millstream.connectors.decided import decided_once
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
-from millstream.connectors.http.opening import opened_exchange, wall_clock
+from millstream.connectors.http.opening import at_step, opened_exchange, wall_clock
 from millstream.connectors.http.position import (
     ApiPosition,
     beginning,
@@ -115,7 +115,7 @@ class HttpEnumerator:
         try:
             self._intake.raise_failure()
         except MillstreamError as problem:
-            raise _at_step(problem, self._context.step) from problem
+            raise at_step(problem, self._context.step) from problem
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """Pages of one slice each, in as many pieces as there are tasks."""
@@ -139,13 +139,6 @@ class HttpEnumerator:
             self._client = None
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
-
-
-def _at_step(problem: MillstreamError, step: str) -> MillstreamError:
-    """The error, with the step it is of: threads and values do not know it."""
-    fields = problem.fields()
-    message = fields.pop("message") or ""
-    return type(problem)(message, **{**fields, "step": problem.step or step})
 
 
 def _admitted(waiting: Sequence[LoggedEntry], credit: Credit) -> Iterator[LoggedEntry]:
