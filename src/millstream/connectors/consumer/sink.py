@@ -54,8 +54,12 @@ class ConsumerCommitter:
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._context, self._size = context, int(options["batch_rows"])
         self._owner = MarkOwner(lineage=context.lineage, step=context.step, token=context.token)
+        self._keeper = self._opened_keeper(options)
+
+    def _opened_keeper(self, options: Options) -> MarkKeeper:
+        """Who takes the batches and keeps the mark."""
         keeper = FunctionKeeper if options["transactional"] else CheckpointKeeper
-        self._keeper: MarkKeeper = keeper(options["function"], context)
+        return keeper(options["function"], self._context)
 
     def fence(self) -> None:
         """Leave the token of this run in the mark; a run that finds a higher one ends."""

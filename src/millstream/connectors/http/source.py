@@ -12,7 +12,7 @@ from typing import Any
 from millstream.connectors.decided import decided_once
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
-from millstream.connectors.http.opening import opened_exchange, wall_clock
+from millstream.connectors.http.opening import at_step, opened_exchange, wall_clock
 from millstream.connectors.http.position import (
     ApiPosition,
     beginning,
@@ -67,7 +67,8 @@ class HttpEnumerator:
         if not admitted:
             self._raise_failure(waiting)
         for entry in admitted:
-            self._ended |= _ended_by(position, entry.note["change"])
+            if None in entry.note["change"].get("slices", {}).values():
+                self._ended.add(entry.note["slice"])
             position = changed(position, entry.note["change"], entry.place)
         left = waiting[len(admitted) :]
         resting, until = fetcher.resting()
@@ -114,7 +115,7 @@ class HttpEnumerator:
         try:
             self._intake.raise_failure()
         except MillstreamError as problem:
-            raise _at_step(problem, self._context.step) from problem
+            raise at_step(problem, self._context.step) from problem
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """Pages of one slice each, in as many pieces as there are tasks."""
@@ -140,13 +141,6 @@ class HttpEnumerator:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 
 
-def _at_step(problem: MillstreamError, step: str) -> MillstreamError:
-    """The error, with the step it is of: threads and values do not know it."""
-    fields = problem.fields()
-    message = fields.pop("message") or ""
-    return type(problem)(message, **{**fields, "step": problem.step or step})
-
-
 def _admitted(waiting: Sequence[LoggedEntry], credit: Credit) -> Iterator[LoggedEntry]:
     """As many pages as fit, at least one that has rows; pages without rows go along."""
     rows = size = 0
@@ -156,11 +150,6 @@ def _admitted(waiting: Sequence[LoggedEntry], credit: Credit) -> Iterator[Logged
             return
         yield entry
         rows, size = rows + entry.rows, size + entry.bytes
-
-
-def _ended_by(position: ApiPosition, change: dict[str, Any]) -> set[str]:
-    ended = [number for number, state in change.get("slices", {}).items() if state is None]
-    return {position.slices[number].name for number in ended if number in position.slices}
 
 
 def _pieces(entries: Sequence[LoggedEntry], share: int) -> Iterator[list[LoggedEntry]]:

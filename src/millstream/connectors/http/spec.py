@@ -9,15 +9,27 @@ from millstream.connectors.http.asking.actions import actions_of
 from millstream.connectors.http.asking.addresses import checked_hosts
 from millstream.connectors.http.asking.auth import auth_of
 from millstream.connectors.http.asking.rates import rates_of
-from millstream.connectors.http.nested import above_zero, checked_by, duration
+from millstream.connectors.http.asking.secrets import json_without_secrets
+from millstream.connectors.http.nested import above_zero, checked_by, duration, filled_text
+from millstream.connectors.http.paging.page_request import slice_names
 from millstream.connectors.http.paging.paginators import paginator_of
+from millstream.connectors.http.paging.paths import steps_of
 from millstream.connectors.http.paging.slices import slices_of
 from millstream.connectors.http.paging.windows import window_of
 from millstream.connectors.http.settings import REQUEST, incremental_of, settings_of
+from millstream.connectors.http.sink_settings import BODIES, METHODS, sink_settings
 from millstream.errors import InvalidStep
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
-from millstream.model.guarantee import SourceCapability
+from millstream.model.connector import (
+    ConnectorDeclaration,
+    ConnectorSpec,
+    Option,
+    Options,
+    SinkDeclaration,
+    SourceDeclaration,
+)
+from millstream.model.guarantee import SinkCapability, SourceCapability
 from millstream.model.schema import Schema
+from millstream.registry import load
 
 FORMATS = ("json", "jsonl", "csv")
 _MAPPING = (dict, type(None))
@@ -44,8 +56,28 @@ def check_source(options: Options, schema: Schema, step: str) -> None:
         raise InvalidStep(str(problem), code="HTTP-001", step=step, hint="correct the options of ms.http") from None
 
 
+def check_sink(options: Options, schema: Schema, step: str) -> None:
+    """Refuse options that make no sense side by side."""
+    try:
+        names = slice_names(sink_settings(options).request)
+    except ValueError as problem:
+        raise InvalidStep(str(problem), code="HTTP-001", step=step, hint="correct the options of ms.http") from None
+    if names:
+        msg = f"${{slice:{min(names)}}} is of sources: a sink has no slices"
+        raise InvalidStep(msg, code="HTTP-001", step=step, hint="write the value itself")
+
+
+def _sink_capability(options: Options) -> SinkCapability:
+    return SinkCapability.IDEMPOTENT if options["idempotent"] else SinkCapability.AT_LEAST_ONCE
+
+
 def _always(_: Options) -> bool:
     return True
+
+
+def _inferred(options: Options) -> Any:
+    """The schema of a test page where the user asks for it; else the user has to say it."""
+    return load("millstream.connectors.http.sample:infer_schema")(options) if options["infer_schema"] else None
 
 
 _SHARED = {
@@ -94,8 +126,41 @@ _SOURCE = {
         doc="where a further run starts: `field`, `start`",
         check=checked_by(incremental_of),
     ),
+    "infer_schema": Option(
+        kind=(bool,),
+        default=False,
+        doc="whether to ask for a page when the job is built, and take its columns if none are given",
+    ),
     "ahead_bytes": Option(
         kind=(int,), default=64 << 20, doc="how much is fetched ahead of the epochs", check=above_zero
+    ),
+}
+
+_SINK = {
+    "url": REQUEST["url"],
+    "method": Option(kind=(str,), default="POST", choices=METHODS, doc="how to send"),
+    "params": REQUEST["params"],
+    "headers": REQUEST["headers"],
+    "body": Option(
+        kind=(str,),
+        default="array",
+        choices=BODIES,
+        doc="rows as a JSON array, as JSON lines, or one object in each request",
+    ),
+    "records": Option(
+        kind=(str,), default="", doc="where in `json` the array goes, as a path", check=checked_by(steps_of)
+    ),
+    "json": Option(
+        kind=(dict, list, type(None)),
+        default=None,
+        doc="what stands around the array",
+        check=json_without_secrets,
+        is_shown=False,
+    ),
+    "batch_rows": Option(kind=(int,), default=100, doc="rows of a request at most", check=above_zero),
+    "idempotent": Option(kind=(bool,), default=True, doc="whether the receiver takes a request of one name once"),
+    "idempotency_header": Option(
+        kind=(str,), default="Idempotency-Key", doc="the header that names a request", check=filled_text
     ),
 }
 
@@ -107,6 +172,15 @@ DECLARATION = ConnectorDeclaration(
         enumerator="millstream.connectors.http.source:HttpEnumerator",
         reader="millstream.connectors.http.decoding:HttpReader",
         is_bounded=_always,
+        schema=_inferred,
         check=check_source,
+    ),
+    sink=SinkDeclaration(
+        options={**_SINK, **_SHARED},
+        capability=SinkCapability.IDEMPOTENT,
+        capability_of=_sink_capability,
+        writer="millstream.connectors.http.sink:HttpWriter",
+        committer="millstream.connectors.http.sink:HttpCommitter",
+        check=check_sink,
     ),
 )

@@ -37,7 +37,10 @@ def test_the_values_of_a_list():
     pairs = slices_of({"type": "list", "name": "-", "values": [{"org": "a", "year": 2024}, {"org": "b", "year": 2025}]})
     assert [slice_name(values) for values in every(pairs)] == ["org=a,year=2024", "org=b,year=2025"]
     assert names_of(pairs) == {"org", "year"}
-    assert every(slices_of({"type": "list", "name": "org", "values": []})) == []
+    none = slices_of({"type": "list", "name": "org", "values": []})
+    assert (every(none), names_of(none)) == ([], {"org"})
+    some = slices_of({"type": "list", "name": "org", "values": [{"org": "a", "year": 1}, "b"]})
+    assert names_of(some) == {"org"}, "what only some have cannot be asked for"
 
 
 def test_steps_of_time():

@@ -80,6 +80,8 @@ class ListSlices:
     """Slices that stand in the options."""
 
     values: tuple[Mapping[str, Any], ...]
+    name: str = ""
+    """What a value is called that is not named itself."""
 
 
 Slices = ListSlices | ParentSlices | DateSlices
@@ -98,7 +100,7 @@ def slices_of(value: Any) -> Slices:
     kind, fields = by_type(FIELDS, value, what="slices")
     match kind:
         case "list":
-            return ListSlices(tuple(_values(each, fields["name"]) for each in fields["values"]))
+            return ListSlices(tuple(_values(each, fields["name"]) for each in fields["values"]), fields["name"])
         case "parent":
             return ParentSlices(fields["request"], {name: steps_of(path) for name, path in fields["fields"].items()})
         case _:
@@ -135,10 +137,12 @@ def _instant(text: str, name: str) -> int:
 
 
 def names_of(slices: Slices) -> set[str]:
-    """What the values of a slice are called."""
+    """What the values of every slice are called."""
     match slices:
+        case ListSlices() if slices.values:
+            return set.intersection(*(set(values) for values in slices.values))
         case ListSlices():
-            return {name for values in slices.values for name in values}
+            return {slices.name}
         case ParentSlices():
             return set(slices.fields)
         case DateSlices():

@@ -1,0 +1,129 @@
+"""The `http` sink: rows wait in the checkpoint until their epoch is durable, then the driver sends them in numbered batches.
+
+What a batch is called is equal when it is sent again, so a receiver that knows the header takes it once. Marks, fences and
+staging are those of functions as sinks: neither a function nor a receiver can be asked what it has.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pyarrow as pa
+
+from millstream.checkpoint.stores.local import LocalStore
+from millstream.connectors.consumer.context import ConsumerContext
+from millstream.connectors.consumer.keepers import Batches, Decision
+from millstream.connectors.consumer.marks import read_mark
+from millstream.connectors.consumer.sink import ConsumerCommitter, ConsumerWriter
+from millstream.connectors.http.asking.exchange import Exchange
+from millstream.connectors.http.opening import at_step, opened_exchange
+from millstream.connectors.http.sending import batch_request
+from millstream.connectors.http.sink_settings import SinkSettings, sink_settings
+from millstream.contract.sink import SinkContext
+from millstream.errors import MillstreamError
+from millstream.model.connector import Options
+
+_BEAT_SECONDS = 1.0
+_MARK = "mark.json"
+
+
+class HttpWriter(ConsumerWriter):
+    """Stages the rows of one task."""
+
+
+class HttpCommitter(ConsumerCommitter):
+    """Sends each epoch, in batches that are called the same when they are sent again."""
+
+    def __init__(self, options: Options, context: SinkContext) -> None:
+        self._settings = sink_settings(options)
+        super().__init__({"batch_rows": self._settings.batch_rows}, context)
+
+    def _opened_keeper(self, options: Options) -> BatchSender:
+        return BatchSender(self._settings, self._context)
+
+    def close(self) -> None:
+        """Close the connections."""
+        assert isinstance(self._keeper, BatchSender)
+        self._keeper.close()
+
+
+class BatchSender:
+    """Sends batches, then writes the mark to the checkpoint: a crash in between sends them again under the same names."""
+
+    def __init__(self, settings: SinkSettings, context: SinkContext) -> None:
+        self._settings, self._context = settings, context
+        self._store = LocalStore(Path(context.staging).parent)
+        self._opened: tuple[Callable[[], None], Exchange] | None = None
+        self._lock = threading.Lock()
+
+    def change(self, decide: Decision, epoch: int | None = None, batches: Batches = tuple) -> None:
+        """Send batches and write a new mark, if the decision from the mark that is there gives one."""
+        stored = self._store.read(_MARK)
+        new = decide(read_mark(stored, step=self._context.step))
+        if new is None:
+            return
+        self._send_all(batches)
+        while not self._store.swap(_MARK, stored, new.text().encode()):
+            # Another lineage changed it meanwhile, or a later owner has taken over.
+            stored = self._store.read(_MARK)
+            new = decide(read_mark(stored, step=self._context.step))
+            if new is None:
+                return
+
+    def _send_all(self, batches: Batches) -> None:
+        """Send as many batches at the same time as may be; the first that fails ends it, once those under way have ended."""
+        under_way: set[Future[None]] = set()
+        with ThreadPoolExecutor(self._settings.concurrency, "millstream-http") as senders:
+            for told, batch in batches():
+                under_way = self._ended(under_way, at_most=self._settings.concurrency - 1)
+                under_way.add(senders.submit(self._send, told, batch))
+            self._ended(under_way, at_most=0)
+
+    def _ended(self, under_way: set[Future[None]], *, at_most: int) -> set[Future[None]]:
+        """Wait until so few batches are under way, and say now and then that this run is alive."""
+        while len(under_way) > at_most:
+            self._context.heartbeat()
+            done, under_way = wait(under_way, timeout=_BEAT_SECONDS, return_when=FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        return under_way
+
+    def _send(self, told: ConsumerContext, batch: pa.RecordBatch) -> None:
+        try:
+            self._exchange().ask(batch_request(self._settings, batch, told.key), lambda _, __: None)
+        except MillstreamError as problem:
+            raise at_step(problem, self._context.step) from problem
+
+    def _exchange(self) -> Exchange:
+        with self._lock:
+            if self._opened is None:
+                settings = self._settings
+                client, exchange = opened_exchange(
+                    allowed=settings.allowed,
+                    limits=settings.limits,
+                    auth=settings.auth,
+                    rules=settings.rules,
+                    rates=settings.rates,
+                    step=self._context.step,
+                    wait=self._pause,
+                )
+                self._opened = client.close, exchange
+            return self._opened[1]
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait for a server, as long as this run owns the sink."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._context.heartbeat()
+            time.sleep(min(left, _BEAT_SECONDS))
+        return True
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._opened is not None:
+            self._opened[0]()
+            self._opened = None
