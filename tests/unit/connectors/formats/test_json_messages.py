@@ -73,7 +73,7 @@ def test_forms_of_one_object(message):
         [b'{"id": 1, "more": {"a": "}', b'{", "b": {}}}'],
     ],
 )
-@pytest.mark.parametrize("two", [b'{"id": 3}{"id": 4}', b'{"id": 3}\n{"id": 4}'])
+@pytest.mark.parametrize("two", [b'{"id": 3}{"id": 4}', b'{"id": 3}\n{"id": 4}', b'{"id": 3} null {"id": 4}'])
 def test_messages_that_would_make_one_together_are_bad_each(pair, two):
     """With two objects in another message there are as many objects as messages in all."""
     found = check_neighbours(opened("json", ORDERS), [order(0), *pair, two, order(5)])
