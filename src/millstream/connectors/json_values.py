@@ -115,13 +115,27 @@ def decoder(kind: pa.DataType, *, ignore_extra: bool = False) -> Decoder | None:
     if pa.types.is_timestamp(kind):
         return _aware_time if kind.tz else _naive_time
     if pa.types.is_list(kind):
-        return _list_decoder(_nullable(decoder(kind.value_type, ignore_extra=ignore_extra)))
+        return _list_decoder(_inner(kind.value_type, ignore_extra=ignore_extra))
     if pa.types.is_map(kind):
-        return _map_decoder(_key_decoder(kind.key_type), _nullable(decoder(kind.item_type, ignore_extra=ignore_extra)))
+        return _map_decoder(_key_decoder(kind.key_type), _inner(kind.item_type, ignore_extra=ignore_extra))
     if pa.types.is_struct(kind):
-        fields = {field.name: _nullable(decoder(field.type, ignore_extra=ignore_extra)) for field in kind}
+        fields = {field.name: _inner(field.type, ignore_extra=ignore_extra) for field in kind}
         return _struct_decoder(fields, ignore_extra=ignore_extra)
     return None
+
+
+def _inner(kind: pa.DataType, *, ignore_extra: bool) -> Decoder:
+    """What decodes a part of a value, which may be null."""
+    decode = _nullable(decoder(kind, ignore_extra=ignore_extra))
+    if not pa.types.is_timestamp(kind):
+        return decode
+
+    def instant(value: Any) -> Any:
+        # Milliseconds of a whole column are told apart where it is made; inside a value Arrow takes them for microseconds.
+        made = decode(value)
+        return made * 1000 if isinstance(made, int) and not isinstance(made, bool) else made
+
+    return instant
 
 
 def _list_decoder(item: Decoder) -> Decoder:

@@ -89,6 +89,14 @@ def test_nested_json(tmp_path):
     assert row["s"]["x"] == dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
 
+def test_milliseconds_inside_other_values_are_milliseconds_too(tmp_path):
+    schema = schema_of({"a": "array<timestamp>", "s": "struct<x:timestamp_ntz>", "m": "map<string,timestamp>"})
+    write(tmp_path / "f.json", ['{"a": [1714566600000, null], "s": {"x": 1714566600000}, "m": {"k": 1714566600000}}'])
+    (row,) = everything(*opened(tmp_path, schema))
+    instant = dt.datetime(2024, 5, 1, 12, 30, tzinfo=dt.UTC)
+    assert row == {"a": [instant, None], "s": {"x": instant.replace(tzinfo=None)}, "m": {"k": instant}}
+
+
 def test_fields_outside_the_schema_are_passed_over_also_next_to_a_bad_line(tmp_path):
     schema = schema_of({"n": "long", "s": "struct<x:long>"})
     write(tmp_path / "f.json", ['{"n": 1, "z": 0, "s": {"x": 2, "y": 3}}'] * 2 + ["broken"])

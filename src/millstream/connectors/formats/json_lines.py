@@ -36,47 +36,32 @@ def by_arrow(chunk: bytes, schema: Schema) -> Iterator[pa.RecordBatch]:
     if not chunk.strip():
         return
     records = _lines_in_braces(chunk)
-    table = parsed(chunk, schema, chunk.split(b"\n", _EXAMPLES)[:_EXAMPLES])
+    table = _parsed(chunk, schema)
     if table.num_rows != records:
         msg = "records are not one in a line"
         raise ValueError(msg)
     yield from typed_batches(table, schema)
 
 
-def parsed(
-    chunk: bytes,
-    schema: Schema,
-    first: Iterable[bytes],
-    *,
-    ignore_extra: bool = True,
-    options: pa.json.ReadOptions | None = None,
-) -> pa.Table:
-    """What Arrow makes of a chunk in which every record begins with a brace; times and bytes are not yet converted.
-
-    Args:
-        chunk: records, each an object, with white space between them.
-        schema: the columns wanted.
-        first: the first records, which show how times are written.
-        ignore_extra: whether to pass over fields that are not in the schema.
-        options: how Arrow cuts the chunk.
-    """
+def _parsed(chunk: bytes, schema: Schema) -> pa.Table:
+    """What Arrow makes of a chunk in which every line is in braces; times and bytes are not yet converted."""
     check_utf8(chunk)
     if b"null" in chunk and _NULL_AFTER_OBJECT.search(chunk):
         # Arrow ends the process at a record that is null, so records other than objects never reach it.
         msg = "null behind a record"
         raise ValueError(msg)
+    first = chunk.split(b"\n", _EXAMPLES)[:_EXAMPLES]
     times = first_values(first, {field.name for field in schema if pa.types.is_timestamp(field.type)})
     wanted = pa.schema([pa.field(field.name, _parsed_type(field, times)) for field in schema])
-    extra = "ignore" if ignore_extra else "error"
-    parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior=extra)
-    return pa.json.read_json(pa.BufferReader(chunk), read_options=options, parse_options=parse)
+    parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
+    return pa.json.read_json(pa.BufferReader(chunk), parse_options=parse)
 
 
-def are_in_braces(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> bool:
-    """Whether each of those pieces begins with `{` and ends with `}`, and none is empty.
+def _are_in_braces(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> bool:
+    """Whether each of those lines begins with `{` and ends with `}`, and none is empty.
 
-    No json value goes on from such a piece into the next if a line ends between them: a comma or a colon would have to stand
-    there, and no line ends inside a string. So if there are as many objects as pieces in all, each piece is one object.
+    No json value goes on from such a line into the next: a comma or a colon would have to stand between them, and no line ends
+    inside a string. So if there are as many objects as lines in all, each line is one object.
     """
     if not (begins < ends).all():
         return False
@@ -89,7 +74,7 @@ def _lines_in_braces(chunk: bytes) -> int:
     breaks = np.flatnonzero(data == ord("\n"))
     ends = breaks if chunk.endswith(b"\n") else np.append(breaks, len(chunk))
     begins = np.concatenate([[0], ends[:-1] + 1])
-    if are_in_braces(data, begins, ends - (data[ends - 1] == ord("\r"))):
+    if _are_in_braces(data, begins, ends - (data[ends - 1] == ord("\r"))):
         return len(ends)
     records = [line for line in map(bytes.strip, chunk.split(b"\n")) if line]
     if not all(record.startswith(b"{") and record.endswith(b"}") for record in records):
@@ -123,15 +108,6 @@ def _parsed_type(field: Field, times: Mapping[str, Any]) -> pa.DataType:
         msg = "Arrow does not read this type from json"
         raise ValueError(msg)
     return field.type
-
-
-def is_read_by_arrow(schema: Schema) -> bool:
-    """Whether Arrow reads every column of the schema from json."""
-    return all(_is_text_first(field.type) or _is_readable(field.type) for field in schema)
-
-
-def _is_text_first(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
 
 
 def _is_readable(kind: pa.DataType) -> bool:

@@ -39,7 +39,7 @@ def typed_batches(table: pa.Table, schema: Schema) -> Iterator[pa.RecordBatch]:
 def typed(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """One batch, in the same way."""
     for position, field in enumerate(schema):
-        column = _converted(batch.column(position), field.type)
+        column = converted(batch.column(position), field.type)
         batch = batch.set_column(position, field.name, column)
     return batch
 
@@ -67,7 +67,12 @@ def check_no_nulls(batch: pa.RecordBatch, schema: Schema) -> None:
             raise ValueError(msg)
 
 
-def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column of text or numbers as what it stands for in a column of the type.
+
+    Raises:
+        ValueError: a text stands for nothing there.
+    """
     if pa.types.is_date(kind):
         return _within_the_calendar(column.cast(kind), pa.scalar(_FIRST_DAY, kind))
     if column.type == kind:

@@ -9,8 +9,11 @@ from tests.unit.connectors.formats.messages import check_neighbours, opened, out
 from tests.unit.connectors.formats.schemas import batches
 from tests.unit.connectors.written_values import KINDS, NESTED, text_of, values
 
+from millstream.connectors.formats import json_lines
 from millstream.connectors.formats.decode import BadMessage
+from millstream.contract.source import BadRecord
 from millstream.model.schema import schema_of
+from millstream.records.codecs import shown_rows
 
 ORDERS = schema_of("id long not null, at timestamp, amount decimal(10,2), tags array<string>")
 
@@ -73,7 +76,7 @@ def test_forms_of_one_object(message):
         [b'{"id": 1, "more": {"a": "}', b'{", "b": {}}}'],
     ],
 )
-@pytest.mark.parametrize("two", [b'{"id": 3}{"id": 4}', b'{"id": 3}\n{"id": 4}'])
+@pytest.mark.parametrize("two", [b'{"id": 3}{"id": 4}', b'{"id": 3}\n{"id": 4}', b'{"id": 3} null {"id": 4}'])
 def test_messages_that_would_make_one_together_are_bad_each(pair, two):
     """With two objects in another message there are as many objects as messages in all."""
     found = check_neighbours(opened("json", ORDERS), [order(0), *pair, two, order(5)])
@@ -95,6 +98,114 @@ def test_times_in_milliseconds_may_be_missing_at_first(nulls):
     assert rows == [nulls]
 
 
+def by_record(value, schema, ignore_extra=True):
+    """What a message means to the reader that takes its time."""
+    records = [] if value is None else [value]
+    read = json_lines.by_record(
+        records, schema, lambda text: next(json_lines.by_arrow(text, schema)), ignore_extra=ignore_extra
+    )
+    return next((repr(shown_rows(part)[0]) for part in read if not isinstance(part, BadRecord)), "bad")
+
+
+ODD = [
+    b'{"s": "a\nb"}',
+    b'{"s": "a\x00b"}',
+    b'{"s": "\xff"}',
+    b'{"more": "\xff", "n": 1}',
+    b'{"more": "a\nb", "n": 1}',
+    b'{"s": "\\ud83d\\ude00"}',
+    b'{"s": "\\ud800"}',
+    b'{"more": "\\ud800", "n": 1}',
+    b'{"s": "\\x"}',
+    b'{"more": "\\x", "n": 1}',
+    b'{"n": 1, "n": 2}',
+    b'{"n": 1, "n": "x"}',
+    b'{"n": "x", "n": 1}',
+    b'{"n": 01}',
+    b'{"more": 01, "n": 1}',
+    b'{"more": 1., "n": 1}',
+    b'{"more": .5, "n": 1}',
+    b'{"more": -, "n": 1}',
+    b'{"more": tru, "n": 1}',
+    b'{"more": NaN, "n": 1}',
+    b'{"more": 1e999, "n": 1}',
+    b'{"n": 1} x',
+    b'{"n": 1}\x00',
+    b'\xef\xbb\xbf{"n": 1}',
+    b'\x0b{"n": 1}',
+    b'{"n": 1,}',
+    b'{"n" 1}',
+    b"{n: 1}",
+    b'{"f": -0}',
+    b'{"f": -0, "n": 3}',
+    b'{"a": [-0]}',
+    b'{"a": [-0.0, 5, 9007199254740993]}',
+    b'{"f": 9007199254740993}',
+    b'{"f": "NaN"}',
+    b'{"f": Infinity}',
+    b'{"f": true}',
+    b'{"g": 16777217}',
+    b'{"g": "NaN"}',
+    b'{"g": null}',
+    b'{"g": "1.5"}',
+    b'{"g": 1.00000017881393432617187500001}',
+    b'{"d": "1_0"}',
+    b'{"d": " 1.5 "}',
+    b'{"d": 1.005}',
+    b'{"d": 123456789.125}',
+    b'{"d": 99999999.99}',
+    b'{"d": "NaN"}',
+    b'{"d": true}',
+    b'{"t": "2024-05-01"}',
+    b'{"t": true}',
+    b'{"t": 1.5}',
+    b'{"t": 9223372036854775807}',
+    b'{"t": "0000-01-01T00:00:00Z"}',
+    b'{"b": "YQ"}',
+    b'{"b": "YQ=="}',
+    b'{"b": "Y Q=="}',
+    b'{"b": "YQ==\xc3\xa9"}',
+    b'{"b": {"__ms_bytes": "YQ=="}}',
+    b'{"m": {"1": 2, "01": 3}}',
+    b'{"m": {"x": 2}}',
+    b'{"z": {"x": 1, "y": 2}}',
+    b'{"z": {"x": "1"}}',
+    b'{"z": []}',
+    b'{"l": [1714566600000, "2024-05-01T12:30:00Z", null]}',
+    b'{"n": 1.0}',
+    b'{"n": 1e2}',
+    b'{"n": 9223372036854775808}',
+    b'{"i": 300}',
+    b"{}",
+    b"[]",
+    b"null",
+    b'{"more": ' + b"[" * 3000 + b"]" * 3000 + b', "n": 1}',
+]
+WIDE = schema_of(
+    {
+        **{
+            "n": "long",
+            "i": "tinyint",
+            "s": "string",
+            "f": "double",
+            "g": "float",
+            "d": "decimal(10,2)",
+            "t": "timestamp",
+        },
+        **{"b": "binary", "a": "array<double>", "m": "map<long,int>", "z": "struct<x:int>", "l": "array<timestamp>"},
+    }
+)
+
+
+@pytest.mark.parametrize("ignore_extra", [True, False])
+@pytest.mark.parametrize("message", ODD)
+def test_odd_messages_mean_what_they_mean_by_record(message, ignore_extra):
+    name = message[2:3].decode("latin-1")
+    for schema in (WIDE, WIDE.select(["n", name] if name in WIDE and name != "n" else ["n"])):
+        found = outcomes(opened("json", schema, ignore_extra=ignore_extra), [message])
+        assert found == {0: by_record(message, schema, ignore_extra)}
+
+
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_message_means_the_same_next_to_any_other(data):
@@ -106,7 +217,9 @@ def test_a_message_means_the_same_next_to_any_other(data):
         [b'{"c0":', b'{"c0":1}{"c0":2}', b"{}}", b"{", b"}", b'"', b"null", b"", b"\n", b"\xff", None]
     )
     block = data.draw(st.lists(texts | pieces, max_size=5))
-    check_neighbours(opened("json", schema, ignore_extra=data.draw(st.booleans())), block)
+    ignore_extra = data.draw(st.booleans())
+    found = check_neighbours(opened("json", schema, ignore_extra=ignore_extra), block)
+    assert found == {index: by_record(value, schema, ignore_extra) for index, value in enumerate(block)}
 
 
 @given(batches())

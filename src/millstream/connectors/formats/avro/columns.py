@@ -21,7 +21,7 @@ from millstream.model.types import type_name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class ValueReading:
     """How one type is read: its wire form, the Arrow type of that, and what makes the values of the type asked for."""
 
     wire: Any
@@ -35,7 +35,7 @@ class RowReading:
 
     wire: dict[str, Any]
     """The wire form of a message by field, under names of our own."""
-    columns: dict[str, tuple[str, Reading] | None]
+    columns: dict[str, tuple[str, ValueReading] | None]
     """For each column the field it is read from; `None` where the writer has none."""
     is_simple: bool
     """Whether every union is of null and one other type."""
@@ -71,10 +71,10 @@ class _Resolver:
 
     def fields(
         self, writer: AvroType, wanted: pa.StructType, path: str
-    ) -> tuple[dict[str, Any], dict[str, tuple[str, Reading] | None]]:
+    ) -> tuple[dict[str, Any], dict[str, tuple[str, ValueReading] | None]]:
         """The wire form of each field of a record, and the field of each column wanted."""
         wire: dict[str, Any] = {}
-        columns: dict[str, tuple[str, Reading] | None] = {field.name: None for field in wanted}
+        columns: dict[str, tuple[str, ValueReading] | None] = {field.name: None for field in wanted}
         for number, (name, kind) in enumerate(writer.fields):
             if kind.kind == "null":
                 continue  # it takes no bytes
@@ -86,7 +86,7 @@ class _Resolver:
                 wire[f"f{number}"] = self._skipped(kind)
         return wire, columns
 
-    def reading(self, writer: AvroType, wanted: pa.DataType, path: str) -> Reading:
+    def reading(self, writer: AvroType, wanted: pa.DataType, path: str) -> ValueReading:
         """How a type becomes the one wanted."""
         found = self._reading(writer, wanted, path)
         if found is None:
@@ -94,7 +94,7 @@ class _Resolver:
             raise ValueError(msg)
         return found
 
-    def _reading(self, writer: AvroType, wanted: pa.DataType, path: str) -> Reading | None:
+    def _reading(self, writer: AvroType, wanted: pa.DataType, path: str) -> ValueReading | None:
         match writer.kind:
             case "union":
                 return self._optional(writer, wanted, path)
@@ -103,7 +103,7 @@ class _Resolver:
             case "array" if pa.types.is_list(wanted):
                 item = self.reading(writer.parts[0], wanted.value_type, f"{path}[]")
                 wire = {"type": "array", "items": item.wire}
-                return Reading(wire, pa.list_(item.arrow), values.lists(wanted, item.convert))
+                return ValueReading(wire, pa.list_(item.arrow), values.lists(wanted, item.convert))
             case "map" if pa.types.is_map(wanted) and pa.types.is_string(wanted.key_type):
                 return self._pairs(AvroType("string"), writer.parts[0], wanted, path)
             case "array" if pa.types.is_map(wanted) and (pair := _pair(writer.parts[0])):
@@ -113,7 +113,7 @@ class _Resolver:
             case _:
                 return _number(writer, wanted)
 
-    def _optional(self, writer: AvroType, wanted: pa.DataType, path: str) -> Reading | None:
+    def _optional(self, writer: AvroType, wanted: pa.DataType, path: str) -> ValueReading | None:
         inner = writer.without_null or (writer.parts[0] if len(writer.parts) == 1 else None)
         if inner is None or inner.kind in {"union", "null"}:
             return None
@@ -123,29 +123,29 @@ class _Resolver:
             found, wire=["null" if part.kind == "null" else found.wire for part in writer.parts]
         )
 
-    def _struct(self, writer: AvroType, wanted: pa.StructType, path: str) -> Reading:
+    def _struct(self, writer: AvroType, wanted: pa.StructType, path: str) -> ValueReading:
         wire, columns = self.fields(writer, wanted, f"{path}.")
         taken = [column for column in columns.values() if column is not None]
         arrow = pa.struct([pa.field(name, reading.arrow) for name, reading in taken])
         chosen = [None if column is None else (column[0], column[1].convert) for column in columns.values()]
-        return Reading(self._record(wire), arrow, values.structs(wanted, chosen))
+        return ValueReading(self._record(wire), arrow, values.structs(wanted, chosen))
 
-    def _pairs(self, key: AvroType, item: AvroType, wanted: pa.MapType, path: str) -> Reading:
+    def _pairs(self, key: AvroType, item: AvroType, wanted: pa.MapType, path: str) -> ValueReading:
         keys = self.reading(key, wanted.key_type, f"{path}[key]")
         items = self.reading(item, wanted.item_type, f"{path}[]")
         wire = {"type": "array", "items": self._record({"key": keys.wire, "value": items.wire})}
         arrow = pa.list_(pa.struct([pa.field("key", keys.arrow), pa.field("value", items.arrow)]))
-        return Reading(wire, arrow, values.maps(wanted, keys.convert, items.convert))
+        return ValueReading(wire, arrow, values.maps(wanted, keys.convert, items.convert))
 
-    def _bytes(self, writer: AvroType, wanted: pa.DataType) -> Reading | None:
+    def _bytes(self, writer: AvroType, wanted: pa.DataType) -> ValueReading | None:
         wire, arrow = (writer.kind, pa.string() if writer.kind == "string" else pa.binary())
         if writer.kind == "fixed":
             wire = self._fixed(writer.size)
         if pa.types.is_decimal(wanted):
             is_decimal = writer.logical == "decimal"
-            return Reading(wire, arrow, values.decimals(writer.scale, wanted)) if is_decimal else None
+            return ValueReading(wire, arrow, values.decimals(writer.scale, wanted)) if is_decimal else None
         is_text = pa.types.is_string(wanted) and writer.kind != "fixed" and writer.logical != "decimal"
-        return Reading(wire, arrow, values.plain(wanted)) if is_text or pa.types.is_binary(wanted) else None
+        return ValueReading(wire, arrow, values.plain(wanted)) if is_text or pa.types.is_binary(wanted) else None
 
     def _skipped(self, writer: AvroType) -> Any:
         """The wire form of what no column asks for."""
@@ -181,25 +181,25 @@ def _pair(item: AvroType) -> tuple[AvroType, AvroType] | None:
     return (fields["key"], fields["value"]) if [*fields] == ["key", "value"] else None
 
 
-def _number(writer: AvroType, wanted: pa.DataType) -> Reading | None:
+def _number(writer: AvroType, wanted: pa.DataType) -> ValueReading | None:
     """Numbers, and what is written as one; `None` for what is neither, or may not become the type wanted."""
     match writer.kind:
         case "enum" if pa.types.is_string(wanted):
-            return Reading("long", pa.int64(), values.symbols(writer.symbols))
+            return ValueReading("long", pa.int64(), values.symbols(writer.symbols))
         case "int" if writer.logical == "date" and pa.types.is_date(wanted):
-            return Reading("long", pa.int64(), days)
+            return ValueReading("long", pa.int64(), days)
         case "long" if pa.types.is_timestamp(wanted) and not writer.logical.startswith("time-"):
-            return Reading("long", pa.int64(), values.times(writer.logical, wanted))
+            return ValueReading("long", pa.int64(), values.times(writer.logical, wanted))
         case "int" | "long" if pa.types.is_floating(wanted) and writer.is_time:
             return None
         case "int" if pa.types.is_integer(wanted) or pa.types.is_floating(wanted):
-            return Reading("long", pa.int64(), values.plain(wanted))
+            return ValueReading("long", pa.int64(), values.plain(wanted))
         case "long" if pa.types.is_int64(wanted) or pa.types.is_floating(wanted):
-            return Reading("long", pa.int64(), values.plain(wanted))
+            return ValueReading("long", pa.int64(), values.plain(wanted))
         case "float" if pa.types.is_floating(wanted):
-            return Reading("float", pa.float32(), values.plain(wanted))
+            return ValueReading("float", pa.float32(), values.plain(wanted))
         case "double" if pa.types.is_float64(wanted):
-            return Reading("double", pa.float64(), values.plain(wanted))
+            return ValueReading("double", pa.float64(), values.plain(wanted))
         case "boolean" if pa.types.is_boolean(wanted):
-            return Reading("boolean", pa.bool_(), values.plain(wanted))
+            return ValueReading("boolean", pa.bool_(), values.plain(wanted))
     return None

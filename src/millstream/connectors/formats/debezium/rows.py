@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millstream.connectors.formats import big_endian
 from millstream.connectors.formats.debezium.values import UNCHANGED, UNCHANGED_BYTES, is_unchanged, mend
@@ -19,8 +17,6 @@ from millstream.connectors.formats.text_columns import Part, check_no_nulls
 from millstream.model.connector import Options
 from millstream.model.schema import Field, Schema
 
-_FIRST = pa.scalar(dt.datetime(1, 1, 1, tzinfo=dt.UTC), pa.timestamp("us", tz="UTC"))
-_LAST = pa.scalar(dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC), pa.timestamp("us", tz="UTC"))
 _MARKS = (UNCHANGED.encode(), UNCHANGED_BYTES.encode())
 
 
@@ -99,26 +95,17 @@ class TableRows:
             data = [None if text is None else base64.b64decode(text, validate=True) for text in texts]
             return big_endian.decimals(pa.array(data, pa.binary()), field.type.scale, field.type)
         if pa.types.is_date(field.type):
-            return _within_the_calendar(days(column))
+            return days(column)
         unit = self._units[field.name]
         if unit is None:
             msg = "times without a unit"
             raise ValueError(msg)
-        return _within_the_calendar(instants(column, unit, field.type))
+        return instants(column, unit, field.type)
 
 
 def _may_be_unchanged(texts: Sequence[bytes]) -> bool:
     joined = b"".join(texts)
     return any(mark in joined for mark in _MARKS)
-
-
-def _within_the_calendar(column: pa.Array) -> pa.Array:
-    """Read by record, times have to be of years that Python has."""
-    times = column.cast(pa.timestamp("us", tz="UTC"), safe=True)
-    if pc.any(pc.or_(pc.less(times, _FIRST), pc.greater(times, _LAST))).as_py():
-        msg = "a time outside the years 1 to 9999"
-        raise ValueError(msg)
-    return column
 
 
 def _units(schema: Schema, times: str | Mapping[str, str] | None) -> dict[str, str | None]:
