@@ -116,6 +116,10 @@ class SinkDeclaration:
         """How a sink with these options makes rows visible."""
         return self.capability if self.capability_of is None else self.capability_of(options)
 
+    def is_direct(self, options: Options, guarantee: Guarantee) -> bool:
+        """Whether the tasks of a sink with these options write rows where readers see them at once."""
+        return bool(self.direct_writer) and self.writes_directly(options, guarantee)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extra:
@@ -180,8 +184,7 @@ def sink_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SinkDec
 
 def is_written_directly(spec: ConnectorSpec, guarantee: Guarantee) -> bool:
     """Whether the tasks of a sink write rows where readers see them at once."""
-    declared = sink_declaration(spec)
-    return bool(declared.direct_writer) and declared.writes_directly(spec.options, guarantee)
+    return sink_declaration(spec).is_direct(spec.options, guarantee)
 
 
 def named_params(declared: Mapping[str, Option], options: Options) -> dict[str, list[str]]:

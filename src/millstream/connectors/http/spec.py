@@ -15,8 +15,9 @@ from millstream.connectors.http.paging.slices import slices_of
 from millstream.connectors.http.paging.windows import window_of
 from millstream.connectors.http.settings import REQUEST, incremental_of, settings_of
 from millstream.errors import InvalidStep
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Extra, Option, Options, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
+from millstream.model.mode import Mode
 from millstream.model.schema import Schema
 
 FORMATS = ("json", "jsonl", "csv")
@@ -101,12 +102,14 @@ _SOURCE = {
 
 DECLARATION = ConnectorDeclaration(
     name="http",
+    extras=(Extra("http", "httpx2"),),
     source=SourceDeclaration(
         options={**_SOURCE, **_SHARED},
         capability=SourceCapability.REPLAYABLE,
         enumerator="millstream.connectors.http.source:HttpEnumerator",
         reader="millstream.connectors.http.decoding:HttpReader",
         is_bounded=_always,
+        mode=Mode.BATCH_ROLLER,
         check=check_source,
     ),
 )

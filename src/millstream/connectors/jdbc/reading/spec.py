@@ -10,6 +10,7 @@ from millstream.database.url import SCHEMES, Kind, address_of
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorSpec, Option, Options, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
+from millstream.model.mode import Mode
 from millstream.model.schema import Schema
 from millstream.model.time import DurationLike, duration_ms
 from millstream.redaction import SecretUrl
@@ -211,6 +212,8 @@ SOURCE = SourceDeclaration(
     enumerator="millstream.connectors.jdbc.reading.enumerator:JdbcEnumerator",
     reader="millstream.connectors.jdbc.reading.reader:JdbcReader",
     is_bounded=_is_bounded,
+    mode=Mode.SQL_TASK,
     schema=_schema,
     check=check_source,
+    variants=({"table": "orders"}, {"query": "SELECT …", "key": ["id"]}, {"query": "SELECT …"}),
 )
