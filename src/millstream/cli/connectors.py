@@ -137,6 +137,8 @@ def _show_first(first: FirstRows) -> None:
     typer.echo(f"source {first.step!r}: {first.connector}, {len(first.rows)} rows, {len(first.bad)} bad records")
     if first.rows:
         show_rows(list(first.rows[0]), [list(row.values()) for row in first.rows])
+    for line in first.found:
+        typer.echo(f"  {line}")
     for bad in first.bad:
         where = f" of {bad.origin}" if bad.origin else ""
         typer.echo(f"  bad record{where}: {bad.error}: {str(bad.raw)[:_LONGEST]}")

@@ -82,6 +82,12 @@ class SourceDeclaration:
     """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
     variants: tuple[Options, ...] = ({},)
     """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
+    probe: str = ""
+    """`module:attribute`, called with options, schema and step: looks at what is outside and says what it finds, line by line. It
+    changes nothing, and raises what would refuse the source at the start of a job."""
+    sample: str = ""
+    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records. For sources that
+    would fetch much more when they are opened, or leave something behind outside."""
 
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""

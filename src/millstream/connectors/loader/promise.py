@@ -68,7 +68,7 @@ def _part(start: Any, marks: Sequence[WalkMark]) -> dict[str, Any]:
     return {**part, "promised": whole.text()}
 
 
-class Reading:
+class PromisedReading:
     """One reading of a split, compared with what its plan says."""
 
     def __init__(self, function: FunctionRef, split: Any) -> None:

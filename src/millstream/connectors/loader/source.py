@@ -15,7 +15,7 @@ import pyarrow as pa
 from millstream.connectors.loader.calls import acknowledged, batches_of, loaded_behind, number_of, number_told
 from millstream.connectors.loader.chained import ChainedDigest, digest_of_part
 from millstream.connectors.loader.context import LoaderContext
-from millstream.connectors.loader.promise import Reading, admitted, path_of
+from millstream.connectors.loader.promise import PromisedReading, admitted, path_of
 from millstream.connectors.loader.received import ReceivedEnumerator, logged_rows
 from millstream.connectors.loader.walk import Walk, WalkMark
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split, SplitEnumerator
@@ -150,7 +150,7 @@ class LoaderReader:
 
     def _called(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
         context = LoaderContext(step=split["step"], columns=self._schema.names, end=split["to"])
-        reading = Reading(self._function, split)
+        reading = PromisedReading(self._function, split)
         for page in loaded_behind(self._function, split["from"], context):
             for part in batches_of(self._function, page, self._schema, context):
                 reading.take(part)

@@ -41,6 +41,8 @@ class FirstRows:
     """Rows that wait behind those, as far as it can tell."""
     blocked: dict[str, str] = dataclasses.field(default_factory=dict)
     partitions: list[str] = dataclasses.field(default_factory=list)
+    found: list[str] = dataclasses.field(default_factory=list)
+    """What else its connector says about what is outside."""
 
     def take(self, part: pa.RecordBatch | BadRecord | LostRows, limit: int) -> bool:
         """Keep what fits into the limit; whether that was all that is wanted."""
@@ -94,6 +96,18 @@ def _look_at_sink(node: StreamNode, sink: Sink) -> SinkLook:
 def _first_rows(job: Job, node: StreamNode, source: Source, limit: int, seconds: float) -> FirstRows:
     declared = source_declaration(source.connector, step=node.id)
     shown = FirstRows(step=node.id, connector=source.connector.name)
+    if declared.probe:
+        shown.found = load(declared.probe)(source.connector.options, source.schema, node.id)
+    if declared.sample:
+        for part in load(declared.sample)(source.connector.options, source.schema, limit):
+            shown.take(part, limit)
+        return shown
+    _read_first(job, node, source, shown, limit, seconds)
+    return shown
+
+
+def _read_first(job: Job, node: StreamNode, source: Source, shown: FirstRows, limit: int, seconds: float) -> None:
+    declared = source_declaration(source.connector)
     with tempfile.TemporaryDirectory(prefix="millstream-try-") as folder, contextlib.ExitStack() as opened:
         context = SourceContext(
             step=node.id,
@@ -110,7 +124,6 @@ def _first_rows(job: Job, node: StreamNode, source: Source, limit: int, seconds:
         opened.callback(getattr(reader, "close", lambda: None))
         parts = opened.enter_context(contextlib.closing(_read(enumerator, reader, shown, limit, seconds)))
         next((None for part in parts if shown.take(part, limit)), None)
-    return shown
 
 
 def _read(
