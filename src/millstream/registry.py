@@ -67,6 +67,22 @@ def _own(group: Group, name: str) -> Any:
     return load(_OURS[group][name])
 
 
+def brings(group: Group, name: str) -> str | None:
+    """The package that brings a name; nothing for a name of ours."""
+    points = [] if name in _OURS[group] else [point for point in _brought(group) if point.name == name]
+    return next((point.dist.name for point in points if point.dist is not None), None)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module could be imported, without doing so."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
+
+
 def _brought(group: Group) -> tuple[EntryPoint, ...]:
     # It brings forty modules along, and names of ours are found without it.
     from importlib.metadata import entry_points

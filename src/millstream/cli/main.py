@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from millstream.cli import connectors
 from millstream.cli.jobs.ending import cancel, drain, suspend
 from millstream.cli.jobs.plan import plan
 from millstream.cli.jobs.run import run
@@ -26,6 +27,7 @@ for command in (init, plan, validate, run, drain, suspend, cancel, doctor, versi
     app.command()(command)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(state.app, name="state")
+app.add_typer(connectors.app, name="connectors")
 app.add_typer(nexmark.app, name="nexmark")
 
 

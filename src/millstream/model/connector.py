@@ -80,6 +80,14 @@ class SourceDeclaration:
     """For sources whose promise depends on their options; `capability` is what they can at best promise."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
+    variants: tuple[Options, ...] = ({},)
+    """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
+    probe: str = ""
+    """`module:attribute`, called with options, schema and step: looks at what is outside and says what it finds, line by line. It
+    changes nothing, and raises what would refuse the source at the start of a job."""
+    sample: str = ""
+    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records. For sources that
+    would fetch much more when they are opened, or leave something behind outside."""
 
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""
@@ -104,10 +112,35 @@ class SinkDeclaration:
     """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
+    variants: tuple[Options, ...] = ({},)
+    """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
+    probe: str = ""
+    """`module:attribute`, called with options, schema and step: looks at the target and says what it finds, line by line. It
+    changes nothing, and raises what would refuse the sink at the start of a job."""
 
     def promises(self, options: Options) -> SinkCapability:
         """How a sink with these options makes rows visible."""
         return self.capability if self.capability_of is None else self.capability_of(options)
+
+    def is_direct(self, options: Options, guarantee: Guarantee) -> bool:
+        """Whether the tasks of a sink with these options write rows where readers see them at once."""
+        return bool(self.direct_writer) and self.writes_directly(options, guarantee)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra of this package: what `pip install 'millstream[name]'` brings."""
+
+    name: str
+    module: str
+    """One of its modules, by which it is known to be there."""
+    when: str = ""
+    """The options that need it; always, if none are named."""
+
+    @property
+    def command(self) -> str:
+        """How to get it."""
+        return f"pip install 'millstream[{self.name}]'"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +150,8 @@ class ConnectorDeclaration:
     name: str
     source: SourceDeclaration | None = None
     sink: SinkDeclaration | None = None
+    extras: tuple[Extra, ...] = ()
+    """What it needs beside this package. A package of its own requires its libraries itself."""
 
 
 def declaration(name: str) -> ConnectorDeclaration:
@@ -155,8 +190,7 @@ def sink_declaration(spec: ConnectorSpec, *, step: str | None = None) -> SinkDec
 
 def is_written_directly(spec: ConnectorSpec, guarantee: Guarantee) -> bool:
     """Whether the tasks of a sink write rows where readers see them at once."""
-    declared = sink_declaration(spec)
-    return bool(declared.direct_writer) and declared.writes_directly(spec.options, guarantee)
+    return sink_declaration(spec).is_direct(spec.options, guarantee)
 
 
 def named_params(declared: Mapping[str, Option], options: Options) -> dict[str, list[str]]:

@@ -69,5 +69,6 @@ DECLARATION = ConnectorDeclaration(
         committer="millstream.connectors.consumer.sink:ConsumerCommitter",
         capability_of=_capability,
         check=_check,
+        variants=({}, {"idempotent": True}, {"transactional": True}),
     ),
 )

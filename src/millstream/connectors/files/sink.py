@@ -43,7 +43,7 @@ class FilesWriter:
     """Writes the rows of one task to files with names of their own."""
 
     def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        _check(options, schema, task.step)
+        check_sink(options, schema, task.step)
         self._partition_by: list[str] = options["partition_by"]
         root = local_path(options["path"])
         make_directory(root / LISTS)  # first, so that no source takes the directory for one of plain files
@@ -76,7 +76,7 @@ class FilesCommitter:
     """Publishes an epoch by creating its list."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
-        _check(options, context.schema, context.step)
+        check_sink(options, context.schema, context.step)
         self._root = local_path(options["path"])
         self._context = context
         self._encoding = {name: options[name] for name in ("format", "header", "delimiter")}
@@ -187,7 +187,8 @@ def _order(file: dict[str, Any]) -> tuple[str, list[tuple[int, str]]]:
     return folder, [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _check(options: Options, schema: Schema, step: str) -> None:
+def check_sink(options: Options, schema: Schema, step: str) -> None:
+    """Refuse options that do not fit each other or the rows."""
     compression_of(options)
     if local_path(options["path"]).is_file():
         msg = f"{options['path']!r} is a file"

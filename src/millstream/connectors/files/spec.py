@@ -142,5 +142,6 @@ DECLARATION = ConnectorDeclaration(
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
         takes_watermark=_marks_partitions,
+        probe="millstream.connectors.files.looking:look_at_folder",
     ),
 )

@@ -22,12 +22,14 @@ from millstream.errors import InvalidStep
 from millstream.model.connector import (
     ConnectorDeclaration,
     ConnectorSpec,
+    Extra,
     Option,
     Options,
     SinkDeclaration,
     SourceDeclaration,
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
+from millstream.model.mode import Mode
 from millstream.model.schema import Schema
 from millstream.registry import load
 
@@ -166,6 +168,7 @@ _SINK = {
 
 DECLARATION = ConnectorDeclaration(
     name="http",
+    extras=(Extra("http", "httpx2"),),
     source=SourceDeclaration(
         options={**_SOURCE, **_SHARED},
         capability=SourceCapability.REPLAYABLE,
@@ -173,6 +176,7 @@ DECLARATION = ConnectorDeclaration(
         reader="millstream.connectors.http.decoding:HttpReader",
         is_bounded=_always,
         schema=_inferred,
+        mode=Mode.BATCH_ROLLER,
         check=check_source,
     ),
     sink=SinkDeclaration(

@@ -217,18 +217,26 @@ def _foreign_view(view: str, shown: Mapping[str, FoundColumn], layout: Layout, s
     )
 
 
-def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, create: bool, step: str) -> None:
+def find_target(cursor: Cursor, database: Database, layout: Layout, *, create: bool, step: str) -> list[str] | None:
+    """The columns of the target, which must take the rows; `None` when there is none, and it may be created."""
     present = database.columns(cursor, layout.table)
-    if present is not None:
-        _check_target(present, database, layout, step)
-        if layout.keys and not database.has_key(cursor, layout.table, layout.keys):
-            msg = f"table {layout.table!r} has no unique index on {', '.join(layout.keys)}"
-            hint = "create one with exactly these columns, or correct keys="
-            raise InvalidStep(msg, code="JDBC-007", step=step, hint=hint)
-    elif not create:
+    if present is None:
+        if create:
+            return None
         msg = f"table {layout.table!r} does not exist"
         raise InvalidStep(msg, code="JDBC-004", step=step, hint="create it, or pass create=True")
-    elif layout.mode == "outbox":
+    _check_target(present, database, layout, step)
+    if layout.keys and not database.has_key(cursor, layout.table, layout.keys):
+        msg = f"table {layout.table!r} has no unique index on {', '.join(layout.keys)}"
+        hint = "create one with exactly these columns, or correct keys="
+        raise InvalidStep(msg, code="JDBC-007", step=step, hint=hint)
+    return list(present)
+
+
+def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, create: bool, step: str) -> None:
+    if find_target(cursor, database, layout, create=create, step=step) is not None:
+        return
+    if layout.mode == "outbox":
         _create_place(cursor, database, layout)
     else:
         columns = [definition(database, field) + ("" if field.nullable else " NOT NULL") for field in layout.schema]

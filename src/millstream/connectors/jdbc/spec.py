@@ -9,7 +9,7 @@ from millstream.connectors.jdbc.checks import column_names, variable_name
 from millstream.connectors.jdbc.reading.spec import SOURCE
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Extra, Option, Options, SinkDeclaration
 from millstream.model.guarantee import Guarantee, SinkCapability
 from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
@@ -87,6 +87,10 @@ def _writes_directly(options: Options, guarantee: Guarantee) -> bool:
 
 DECLARATION = ConnectorDeclaration(
     name="jdbc",
+    extras=(
+        Extra("sql", "adbc_driver_postgresql", "reading PostgreSQL"),
+        Extra("mysql", "connectorx", "reading MySQL"),
+    ),
     source=SOURCE,
     sink=SinkDeclaration(
         options={
@@ -109,5 +113,7 @@ DECLARATION = ConnectorDeclaration(
         direct_writer="millstream.connectors.jdbc.writer:JdbcDirectWriter",
         writes_directly=_writes_directly,
         check=check_together,
+        variants=tuple({"mode": mode} for mode in MODES),
+        probe="millstream.connectors.jdbc.looking:look_at_table",
     ),
 )

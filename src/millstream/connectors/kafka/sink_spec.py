@@ -130,4 +130,5 @@ SINK = SinkDeclaration(
     direct_writer="millstream.connectors.kafka.direct:KafkaDirectWriter",
     writes_directly=_writes_directly,
     check=check_together,
+    variants=tuple({"mode": mode} for mode in MODES),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.connectors.kafka.sink_spec import SINK
 from millstream.connectors.kafka.source_spec import SOURCE
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec
+from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Extra
 
 
 def kafka(topics: object = (), *, servers: object, **options: Any) -> ConnectorSpec:
@@ -23,4 +23,9 @@ def kafka(topics: object = (), *, servers: object, **options: Any) -> ConnectorS
     return ConnectorSpec("kafka", {"topics": topics, "servers": servers, **options})
 
 
-DECLARATION = ConnectorDeclaration(name="kafka", source=SOURCE, sink=SINK)
+DECLARATION = ConnectorDeclaration(
+    name="kafka",
+    source=SOURCE,
+    sink=SINK,
+    extras=(Extra("kafka", "confluent_kafka"), Extra("avro", "fastavro", "format='avro'")),
+)

@@ -122,6 +122,15 @@ def number_of(function: FunctionRef, page: LoadedRows, context: LoaderContext) -
         raise _unreadable(function, context, f"gave {problem}", FORMS) from None
 
 
+def acknowledged(function: FunctionRef, position: Any, context: LoaderContext) -> None:
+    """Tell the user's function up to where everything is published."""
+    try:
+        function.target(position, context)
+    except USER_PROBLEMS as problem:
+        hint = "mend the acknowledge function; it is called again with a later position"
+        raise_failed(function, problem, step=context.step, code="LOADER-003", hint=hint)
+
+
 def _unreadable(function: FunctionRef, context: LoaderContext, found: str, known: str | None) -> StepFailed:
     msg = f"the rows of the load function {function.describe()} cannot be read"
     hint = "yield rows in one of these forms, with the columns of the source's schema"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -15,25 +15,46 @@ from millstream.errors import StepFailed
 from millstream.graph.function import FunctionRef
 
 
-def admitted(marks: Sequence[WalkMark], credit: int) -> Sequence[WalkMark]:
-    """The first marks that a number of rows allows: at least one, unless it is none."""
+class Countable(Protocol):
+    """A page of which the number of rows is known."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        ...
+
+
+P = TypeVar("P", bound=Countable)
+
+
+def admitted(pages: Sequence[P], credit: int) -> Sequence[P]:
+    """The first pages that a number of rows allows: at least one, unless it is none."""
     if credit <= 0:
         return ()
-    totals = itertools.accumulate(mark.rows for mark in marks)
+    totals = itertools.accumulate(page.rows for page in pages)
     fitting = sum(1 for _ in itertools.takewhile(lambda total: total <= credit, totals))
-    return marks[: max(1, fitting)]
+    return pages[: max(1, fitting)]
+
+
+def shares(pages: Sequence[P], parts: int) -> list[list[P]]:
+    """Pages in their order, in at most that many parts of about equally many rows."""
+    share = max(1, -(-sum(page.rows for page in pages) // parts))
+    made: list[list[P]] = []
+    some: list[P] = []
+    for place, page in enumerate(pages, 1):
+        some.append(page)
+        if place == len(pages) or (sum(each.rows for each in some) >= share and len(made) < parts - 1):
+            made.append(some)
+            some = []
+    return made
 
 
 def path_of(start: Any, marks: Sequence[WalkMark], parts: int) -> list[dict[str, Any]]:
-    """The way from a position over marks, in at most that many parts of about equally many rows."""
-    share = max(1, -(-sum(mark.rows for mark in marks) // parts))
+    """The way from a position over marks, in at most that many parts."""
     path: list[dict[str, Any]] = []
-    some: list[WalkMark] = []
-    for place, mark in enumerate(marks, 1):
-        some.append(mark)
-        if place == len(marks) or (sum(each.rows for each in some) >= share and len(path) < parts - 1):
-            path.append(_part(start, some))
-            start, some = mark.position, []
+    for some in shares(marks, parts):
+        path.append(_part(start, some))
+        start = some[-1].position
     return path
 
 
@@ -47,7 +68,7 @@ def _part(start: Any, marks: Sequence[WalkMark]) -> dict[str, Any]:
     return {**part, "promised": whole.text()}
 
 
-class Reading:
+class PromisedReading:
     """One reading of a split, compared with what its plan says."""
 
     def __init__(self, function: FunctionRef, split: Any) -> None:

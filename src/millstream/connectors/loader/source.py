@@ -1,4 +1,4 @@
-"""The `loader` source for functions that give the same rows again: the driver walks ahead, the workers read.
+"""The `loader` source. For functions that give the same rows again the driver walks ahead, and the workers read.
 
 A position is where the function stands, and the path by which the epoch before came there: its splits. So the splits of an
 epoch are the same whoever asks for them, and whenever.
@@ -12,23 +12,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.connectors.loader.calls import batches_of, loaded_behind, number_of, number_told
+from millstream.connectors.loader.calls import acknowledged, batches_of, loaded_behind, number_of, number_told
 from millstream.connectors.loader.chained import ChainedDigest, digest_of_part
 from millstream.connectors.loader.context import LoaderContext
-from millstream.connectors.loader.promise import Reading, admitted, path_of
+from millstream.connectors.loader.promise import PromisedReading, admitted, path_of
+from millstream.connectors.loader.received import ReceivedEnumerator, logged_rows
 from millstream.connectors.loader.walk import Walk, WalkMark
-from millstream.connectors.user_calls import raise_failed
-from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
+from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split, SplitEnumerator
 from millstream.graph.function import FunctionRef
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 from millstream.model.time import duration_ms
-from millstream.runtime.bad_records import USER_PROBLEMS
 
 _PARTITION = "0"
 
 
-class LoaderEnumerator:
+def open_loader(options: Options, context: SourceContext) -> SplitEnumerator:
+    """The enumerator for what the function promises."""
+    return WalkingEnumerator(options, context) if options["replayable"] else ReceivedEnumerator(options, context)
+
+
+class WalkingEnumerator:
     """Walks the function, or the one that only looks positions up, and hands out what lies between them."""
 
     def __init__(self, options: Options, context: SourceContext, *, clock: Callable[[], float] = time.time) -> None:
@@ -64,7 +68,7 @@ class LoaderEnumerator:
         return Advance(
             position=position,
             finished=is_end and self._poll is None,
-            lag=rest if walked.is_ended else None,
+            lag=rest,
             partitions=(_PARTITION,),
             drained=(),
         )
@@ -82,7 +86,7 @@ class LoaderEnumerator:
             position=start,
             finished=is_end and self._poll is None,
             not_before=again,
-            lag=rest if is_end else None,
+            lag=rest,
             partitions=(_PARTITION,),
             drained=(_PARTITION,) if is_end else (),
         )
@@ -120,14 +124,8 @@ class LoaderEnumerator:
 
     def acknowledge(self, position: Position) -> None:
         """Tell the user's function what is published, if there is one."""
-        function = self._acknowledge
-        if function is None or position["at"] == self._first:
-            return
-        try:
-            function.target(position["at"], self._context)
-        except USER_PROBLEMS as problem:
-            hint = "mend the acknowledge function; it is called again with a later position"
-            raise_failed(function, problem, step=self._context.step, code="LOADER-003", hint=hint)
+        if self._acknowledge is not None and position["at"] != self._first:
+            acknowledged(self._acknowledge, position["at"], self._context)
 
     def close(self) -> None:
         """End the walk."""
@@ -140,7 +138,7 @@ class LoaderEnumerator:
 
 
 class LoaderReader:
-    """Calls the function again, from the start of a split to its end."""
+    """Calls the function again, from the start of a split to its end; or reads what the driver has logged of it."""
 
     def __init__(self, options: Options, schema: Schema) -> None:
         self._function: FunctionRef = options["function"]
@@ -148,8 +146,11 @@ class LoaderReader:
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
         """The rows between two positions; what is not as planned is refused."""
+        return logged_rows(split) if "folder" in split else self._called(split)
+
+    def _called(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
         context = LoaderContext(step=split["step"], columns=self._schema.names, end=split["to"])
-        reading = Reading(self._function, split)
+        reading = PromisedReading(self._function, split)
         for page in loaded_behind(self._function, split["from"], context):
             for part in batches_of(self._function, page, self._schema, context):
                 reading.take(part)

@@ -9,7 +9,7 @@ import pytest
 
 import millstream as ms
 from millstream.connectors.collect.sink import clear, collected
-from millstream.connectors.loader.source import LoaderEnumerator
+from millstream.connectors.loader.source import WalkingEnumerator
 from millstream.contract.source import Credit, SourceContext
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.connector import checked_options, source_declaration
@@ -57,7 +57,7 @@ def enumerator(function, **options):
     declared = source_declaration(spec)
     given = checked_options(declared.options, spec.options, step="in", name="loader")
     context = SourceContext(step="in", schema=schema_of("n long"), log_dir=None, parallelism=2)
-    return LoaderEnumerator(given, context)
+    return WalkingEnumerator(given, context)
 
 
 def test_a_function_is_a_source():

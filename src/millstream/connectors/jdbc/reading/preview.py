@@ -68,6 +68,14 @@ def preview(options: Options, schema: Schema, *, step: str, limit: int = 5) -> P
     )
 
 
+def look_at_rows(options: Options, schema: Schema, step: str) -> list[str]:
+    """What a preview shows beside rows, for people."""
+    seen = preview(options, schema, step=step, limit=1)
+    order = f"read in ranges of {', '.join(seen.key)}" if seen.key else "read in one go: it has no key"
+    rows = [] if seen.rows_estimated is None else [f"about {seen.rows_estimated:,} rows"]
+    return [order, *rows, *(f"plan: {line}" for line in seen.plan)]
+
+
 @contextlib.contextmanager
 def _asking(options: Options, *, step: str | None) -> Iterator[Probe]:
     probe = open_probe(options, login_of(options, job="preview", step=step or label_of(options)))

@@ -218,4 +218,6 @@ SOURCE = SourceDeclaration(
     mode=Mode.SQL_TASK,
     schema=_schema,
     check=check_source,
+    probe="millstream.connectors.jdbc.reading.preview:look_at_rows",
+    variants=({"table": "orders"}, {"query": "SELECT …", "key": ["id"]}, {"query": "SELECT …"}),
 )
