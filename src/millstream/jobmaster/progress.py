@@ -71,6 +71,7 @@ class Progress:
             watermarks=held,
             lags=waiting.lags,
             blocked=waiting.blocked,
+            retained=waiting.retained,
             dropped=dropped_rows([plan.dropped, *(report.lost for report in reports)]),
             failures=self.result.failures,
             counts=counts,

@@ -21,6 +21,8 @@ class Waiting(NamedTuple):
     """Per partition that is told of: rows."""
     blocked: Mapping[str, str] = {}
     """Per partition that stands still: why."""
+    retained: Mapping[str, int] = {}
+    """Per partition for which the outside keeps something: bytes."""
 
 
 def waiting_of(advances: Mapping[str, Advance]) -> Waiting:
@@ -29,6 +31,7 @@ def waiting_of(advances: Mapping[str, Advance]) -> Waiting:
         {name: advance.lag for name, advance in advances.items() if advance.lag is not None},
         {f"{name}/{part}": rows for name, advance in advances.items() for part, rows in advance.lags.items()},
         {f"{name}/{part}": why for name, advance in advances.items() for part, why in advance.blocked.items()},
+        {f"{name}/{part}": kept for name, advance in advances.items() for part, kept in advance.retained.items()},
     )
 
 
