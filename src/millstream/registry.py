@@ -23,7 +23,7 @@ _OURS: dict[Group, dict[str, str]] = {
     },
     "connectors": {
         name: f"millstream.connectors.{name}.spec:DECLARATION"
-        for name in ("collect", "datagen", "files", "jdbc", "kafka", "memory", "nexmark", "print", "rate")
+        for name in ("collect", "datagen", "files", "jdbc", "kafka", "memory", "nexmark", "postgres_cdc", "print", "rate")
     },
     "operations": {},
 }
