@@ -58,6 +58,18 @@ def postgres():
 
 
 @pytest.fixture(scope="session")
+def logical_postgres():
+    """A server with logical decoding, of its own: its log is read, so nobody else writes to it."""
+    from tests.servers.postgres import PostgresServer
+
+    server = PostgresServer(
+        settings={"wal_level": "logical", "max_replication_slots": 100, "max_wal_senders": 8}
+    ).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
 def kafka():
     """A real Kafka broker, shared by all processes of this test run: tests use topics of their own and do not harm it."""
     from tests.servers.shared_kafka import shared_kafka

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -43,10 +43,11 @@ def free_port() -> int:
 class PostgresServer:
     """A server in a folder of its own, on a port that stays the same over restarts."""
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None, *, settings: Mapping[str, object] | None = None) -> None:
         self.folder = Path(folder or tempfile.mkdtemp(prefix="ms-postgres-"))
         self.port = free_port()
         self._programs = _programs()
+        self._settings = dict(settings or {})
         # PostgreSQL refuses to run as root.
         self._as_user: dict[str, str] = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,6 +112,7 @@ class PostgresServer:
         Durability against power loss is off, against `kill -9` it holds.
         """
         options = ["-c", "fsync=off", "-c", "max_connections=150", "-c", f"unix_socket_directories={self.folder}"]
+        options += [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         command: list[str | Path] = [
             self._programs / "postgres",
             "-D",

@@ -56,6 +56,8 @@ class Advance:
     """The same by partition."""
     blocked: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Partitions that stand still, and why: for people."""
+    retained: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes that the outside keeps for this source alone until they are acknowledged, by partition: they may fill its disk."""
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Rows between start and `position` that are never read, by reason. The plan records them."""
     watermark: int | None = None

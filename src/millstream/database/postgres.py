@@ -13,15 +13,18 @@ import psycopg
 
 from millstream.database.retry import Unanswered, repeated
 from millstream.database.session import Fail, Trouble
+from millstream.database.url import DatabaseUrl
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 
 _ALWAYS = {"connect_timeout": 5, "keepalives": 1, "keepalives_count": 3}
+_CANCEL_SECONDS = 5.0
 _LASTING = re.compile(
     r"authentication failed|no password supplied|pg_hba\.conf|does not exist"
     r"|does not support SSL|SSL support is not|SSL error: .*(?:certificate|unknown ca)"
     r"|invalid [\w ]*(?:value|number|option|parameter)"
+    r"|requires \"?wal_level|can no longer (?:get changes|access)"
 )
 """Words of libpq and the server for refusals that waiting does not change; any other refusal is waited for."""
 
@@ -52,6 +55,13 @@ class PostgresSession:
             return repeated(lambda: self._transaction(work), passes=is_passing, patience=self._patience)
         except psycopg.Error as problem:
             self._fail(Trouble(cause=problem, is_passing=is_passing(problem)))
+
+    def cancel(self) -> None:
+        """End the statement that is under way in another thread, if there is one; it fails there."""
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            with contextlib.suppress(psycopg.Error):  # whether it came in time is seen in the other thread
+                connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def close(self) -> None:
         """Close the connection, if one is open."""
@@ -113,6 +123,12 @@ def noticing(*, idle: int, interval: int, unconfirmed: int) -> dict[str, int]:
     """Settings by which a silent server is noticed: seconds before a probe, between probes, and without a confirmation."""
     waits = {"keepalives_idle": idle, "keepalives_interval": interval, "tcp_user_timeout": unconfirmed * 1000}
     return {**_ALWAYS, **waits}
+
+
+def server_settings(address: DatabaseUrl, password: str) -> dict[str, Any]:
+    """What a checked url says of the server, as the driver takes it."""
+    known = {"host": address.host, "port": address.port, "user": address.user, "password": password}
+    return {**{k: v for k, v in known.items() if v}, **address.parameters, "dbname": address.database}
 
 
 def is_passing(problem: Exception) -> bool:

@@ -68,8 +68,7 @@ class Progress:
 
     def published(self, done: PublishedEpoch) -> None:
         """An epoch is published."""
-        now = time.monotonic()
-        plan, counts, waiting, seconds = done.plan, done.counts, self._planner.waiting, now - self._epoch_began
+        plan, counts, waiting, seconds = done.plan, done.counts, self._planner.waiting, self.epoch_seconds
         summary = EpochSummary(
             epoch=plan.epoch,
             rows_in=_taken(counts, self._sources),
@@ -85,6 +84,7 @@ class Progress:
             watermarks=done.held,
             lags=waiting.lags,
             blocked=waiting.blocked,
+            retained=waiting.retained,
             dropped=dropped_rows([plan.dropped, *(report.lost for report in done.reports)]),
             failures=self.result.failures,
             counts=counts,
@@ -92,9 +92,10 @@ class Progress:
             busy=busy_seconds(report.busy for report in done.reports),
             load=load_of(self._plan, done.reports, counts, done.sinks, seconds),
         )
-        self._tell(summary, now)
+        self._tell(summary)
 
-    def _tell(self, summary: EpochSummary, now: float) -> None:
+    def _tell(self, summary: EpochSummary) -> None:
+        now = time.monotonic()
         self.result.add(summary, now - self._began)
         self._epoch_began = now
         self._log.published(summary)

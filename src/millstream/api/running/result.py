@@ -98,6 +98,8 @@ class EpochSummary:
     """Rows that wait in each partition, by source and partition, where sources can tell."""
     blocked: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Partitions that stand still although rows wait there, by source and partition: why."""
+    retained: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes that systems outside keep for a source alone until its rows are published, by source and partition."""
     dropped: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     """Rows that were jumped over and are never read, by source and reason."""
     failures: int = 0

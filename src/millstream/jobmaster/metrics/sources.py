@@ -17,6 +17,9 @@ def source_lines(job: str, newest: EpochSummary | None, dropped: Dropped) -> Ite
         yield from _metric("source_lag_rows", "gauge", "Rows that wait in a partition of a source.", lags)
         blocked = [f'{_of_partition(job, name)},reason="{label(why)}"}} 1' for name, why in newest.blocked.items()]
         yield from _metric("source_blocked", "gauge", "Partitions that stand still although rows wait there.", blocked)
+        retained = [f"{_of_partition(job, name)}}} {kept}" for name, kept in newest.retained.items()]
+        text = "Bytes that the outside keeps for a source until its rows are published, such as the log behind a slot."
+        yield from _metric("source_retained_bytes", "gauge", text, retained)
     counted = [
         f'job="{job}",source="{label(source)}",reason="{label(reason)}"}} {rows}'
         for source, reasons in dropped.items()

@@ -32,6 +32,8 @@ class Waiting(NamedTuple):
     """Per partition that is told of: rows."""
     blocked: Mapping[str, str] = {}
     """Per partition that stands still: why."""
+    retained: Mapping[str, int] = {}
+    """Per partition for which the outside keeps something: bytes."""
 
 
 def waiting_of(readings: Mapping[str, SourceReading]) -> Waiting:
@@ -41,6 +43,7 @@ def waiting_of(readings: Mapping[str, SourceReading]) -> Waiting:
         {name: advance.lag for name, advance in told.items() if advance.lag is not None},
         {f"{name}/{part}": rows for name, advance in told.items() for part, rows in advance.lags.items()},
         {f"{name}/{part}": why for name, advance in told.items() for part, why in advance.blocked.items()},
+        {f"{name}/{part}": kept for name, advance in told.items() for part, kept in advance.retained.items()},
     )
 
 

@@ -1,0 +1,39 @@
+"""Streams whose rows say what became of the rows of a table: which column says it, and what the other columns hold then."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+
+from millstream.model.schema import Field
+
+KIND_TYPE = pa.string()
+"""The type of the column that says what happened; its values are those of `ChangeKind`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Changelog:
+    """What is known of a stream of changes.
+
+    It has one of two forms. Where rows are *whole*, each comes as an insert and goes as a delete, with all its columns: an update
+    is a delete and an insert. Otherwise rows go *by key*: a row replaces the one with its key, and a delete holds the key alone.
+    """
+
+    op: str
+    """The column that says what happened."""
+    keys: tuple[str, ...] = ()
+    """The columns that identify a row; none where nothing is known to."""
+    is_whole: bool = False
+
+    @property
+    def field(self) -> Field:
+        """The column that says what happened."""
+        return Field(self.op, KIND_TYPE, nullable=False)
+
+    def describe(self) -> str:
+        """For plans: which form it has, and by which columns."""
+        keys = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"changes in {self.op!r}{keys}, " + (
+            "rows come and go whole" if self.is_whole else "the newest row counts"
+        )
