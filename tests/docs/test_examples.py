@@ -1,6 +1,7 @@
 """Every example runs and prints what it says it prints."""
 
 import ast
+import random
 import re
 import runpy
 import subprocess
@@ -13,7 +14,7 @@ import millstream as ms
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTING = sorted(path for path in EXAMPLES.glob("*.py") if "\nOutput:\n" in path.read_text())
-OTHERS = {"demo.py", "make_orders.py", "orders.py", "recovery.py", "recovery_job.py"}
+OTHERS = {"demo.py", "kafka_demo.py", "kafka_job.py", "make_orders.py", "orders.py", "recovery.py", "recovery_job.py"}
 
 
 def promised(path):
@@ -137,3 +138,29 @@ def test_the_demo_runs_on_spark(tmp_path):
     assert (decided, seen) == (2, 1)
     assert all_decided == all_seen > 2
     assert "nothing lost, nothing doubled" in " ".join(done.stdout.split())
+
+
+@pytest.fixture
+def kafka_demo(tmp_path, monkeypatch):
+    """The Kafka demo's functions over topics of their own."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    found = __import__("kafka_demo")
+    monkeypatch.setattr(found, "DATA", tmp_path)
+    monkeypatch.setattr(found, "ORDERS", 6_000)
+    return found
+
+
+@pytest.mark.kafka
+def test_the_kafka_demo_finds_its_job_right(kafka_demo, postgres, tmp_path):
+    from tests.servers.kafka import KafkaServer
+
+    broker = KafkaServer().start()
+    try:
+        orders = kafka_demo.produce(broker, random.Random(7))
+        build = __import__("kafka_job").build
+        build(broker.servers, postgres.url).run(local=True, checkpoint=str(tmp_path / "checkpoint"))
+        assert kafka_demo.check(broker, postgres.url, orders)
+        assert kafka_demo.count(postgres.url, "paid") == 6_000
+        assert not kafka_demo.check(broker, postgres.url, orders[:-1])
+    finally:
+        broker.stop()
