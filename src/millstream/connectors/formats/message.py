@@ -44,7 +44,7 @@ Parts: TypeAlias = Callable[[Sequence[V]], Iterable[Part]]
 REFUSED = (pa.ArrowException, ValueError)
 """What a reader of several messages raises when it cannot tell which of them is to blame."""
 _FEW = 128
-"""Messages that are read one by one rather than in two halves."""
+"""Messages that are read one by one rather than in two halves, where nothing else is said."""
 _NO_VALUE = "null value: the message has none, and none that the format gives a meaning"
 
 
@@ -63,7 +63,9 @@ def _present(values: Sequence[bytes | None]) -> Sequence[bytes]:
     return cast("Sequence[bytes]", values)
 
 
-def in_halves(values: Sequence[V], whole: Callable[[Sequence[V]], pa.RecordBatch], few: Parts[V]) -> Iterator[Part]:
+def in_halves(
+    values: Sequence[V], whole: Callable[[Sequence[V]], pa.RecordBatch], few: Parts[V], *, at_most: int = _FEW
+) -> Iterator[Part]:
     """Rows of all messages at once; where that is refused, of each half, and of a few messages by `few`.
 
     So a bad message costs the speed of its neighbours only, and not of the block.
@@ -72,18 +74,19 @@ def in_halves(values: Sequence[V], whole: Callable[[Sequence[V]], pa.RecordBatch
         values: the messages.
         whole: the rows of messages; raises `ValueError` when one of them is bad, or is good and beyond it.
         few: the same for any messages, with a bad record in the place of each bad one.
+        at_most: how many are a few.
     """
     if not values:
         return
     try:
         yield whole(values)
     except REFUSED:
-        if len(values) <= _FEW:
+        if len(values) <= at_most:
             yield from few(values)
             return
         middle = len(values) // 2
-        yield from in_halves(values[:middle], whole, few)
-        yield from in_halves(values[middle:], whole, few)
+        yield from in_halves(values[:middle], whole, few, at_most=at_most)
+        yield from in_halves(values[middle:], whole, few, at_most=at_most)
 
 
 def placed(parts: Iterable[Part], values: Sequence[bytes | None], taken: range | np.ndarray) -> Iterator[Decoded]:

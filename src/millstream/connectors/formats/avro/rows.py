@@ -17,6 +17,8 @@ from millstream.connectors.formats.text_columns import Part, check_no_nulls
 from millstream.contract.source import BadRecord
 from millstream.model.schema import Schema
 
+_SIFTED = 2048
+"""Messages that are sifted rather than read in two halves."""
 _UNREADABLE = (ValueError, EOFError, IndexError, TypeError, OverflowError, RecursionError)
 
 
@@ -35,15 +37,13 @@ class AvroRows:
 
     def parts(self, bodies: Sequence[bytes]) -> Iterator[Part]:
         """Rows and bad records in the order of the messages."""
-        if not bodies:
-            return
-        try:
-            yield self._whole(bodies)
-        except REFUSED:
-            yield from self._sifted(bodies)
+        return in_halves(bodies, self._whole, self._sifted, at_most=_SIFTED)
 
     def _sifted(self, bodies: Sequence[bytes]) -> Iterator[Part]:
-        """Rows of messages one of which is bad: blocks of those that fastavro can read, the others each alone."""
+        """Rows of messages one of which is bad: blocks of those that fastavro can read, the others each alone.
+
+        Fastavro says what is wrong with a message, where polars panics, and for every panic writes to the log of the process.
+        """
         together: list[bytes] = []
         for body in bodies:
             if isinstance(self._values(body), dict):

@@ -24,6 +24,7 @@ class TableChange(NamedTuple):
     row: bytes
     """After the change; before it, if it is gone."""
     before: bytes | None
+    """Before the change, where a column asks for it."""
     ts: int | None
     """When the database made the change, in milliseconds since 1970."""
     lsn: int | None
@@ -51,9 +52,11 @@ class Envelopes:
     """Opens envelopes. What no column asks for is not looked at."""
 
     def __init__(self, asked: Mapping[str, Asked], *, skips_truncates: bool) -> None:
-        self._has_source = not {"ts", "lsn"}.isdisjoint(asked.values())
+        self._takes_before = "before" in asked.values()
         self._skips_truncates = skips_truncates
-        self._decode = msgspec.json.Decoder(_SourcedEnvelope if self._has_source else _Envelope).decode
+        self._decode = msgspec.json.Decoder(
+            _Envelope if {"ts", "lsn"}.isdisjoint(asked.values()) else _SourcedEnvelope
+        ).decode
 
     def change(self, message: bytes) -> TableChange | str | None:
         """The change; `None` for a message that is none and may be passed over; else what is wrong."""
@@ -75,7 +78,7 @@ class Envelopes:
         if row == b"null":
             side = "before" if kind is ChangeKind.DELETE else "after"
             return f"a change of op {envelope.op!r} without {side!r}: there is no row"
-        before = bytes(envelope.before)
+        before = bytes(envelope.before) if self._takes_before else b"null"
         ts, lsn = _origin(envelope) if isinstance(envelope, _SourcedEnvelope) else (None, None)
         return TableChange(kind, row, None if before == b"null" else before, ts, lsn)
 
