@@ -9,6 +9,7 @@ from millstream.connectors.formats.csv_messages import CsvMessages
 from millstream.connectors.formats.debezium.messages import DebeziumMessages
 from millstream.connectors.formats.json_messages import JsonMessages
 from millstream.connectors.formats.message import BadMessage, DecodedRows, MessageDecoder
+from millstream.connectors.formats.options import DECODE_OPTIONS, settled
 from millstream.connectors.formats.raw_messages import RawMessages
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -35,4 +36,4 @@ _OPEN: dict[str, Callable[[Schema, Options], MessageDecoder]] = {
 
 def decoder(format: str, schema: Schema, options: Options) -> MessageDecoder:
     """Open a format for reading, with options that `check_format` has seen."""
-    return _OPEN[format](schema, options)
+    return _OPEN[format](schema, settled(DECODE_OPTIONS[format], options))

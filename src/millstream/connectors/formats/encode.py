@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from millstream.connectors.formats import csv_text, json_text
 from millstream.connectors.formats.debezium.encoder import debezium_encoder
+from millstream.connectors.formats.options import ENCODE_OPTIONS, settled
 from millstream.connectors.formats.raw_messages import raw_encoder
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -42,4 +43,4 @@ _OPEN: dict[str, Callable[[Schema, Options], Encode]] = {
 
 def encoder(format: str, schema: Schema, options: Options) -> Encode:
     """Open a format for writing, with options that `check_format` has seen."""
-    return _OPEN[format](schema, options)
+    return _OPEN[format](schema, settled(ENCODE_OPTIONS[format], options))

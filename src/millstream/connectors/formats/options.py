@@ -7,6 +7,7 @@ A connector merges `DECODE` or `ENCODE` into its options, has an option `format`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -79,11 +80,16 @@ DECODE: dict[str, Option] = _merged(DECODE_OPTIONS)
 ENCODE: dict[str, Option] = _merged(ENCODE_OPTIONS)
 
 
+def settled(declared: Mapping[str, Option], options: Options) -> dict[str, Any]:
+    """The options of one format among those of a step; one that is not there has its default."""
+    return {name: options.get(name, option.default) for name, option in declared.items()}
+
+
 def check_format(options: Options, schema: Schema, step: str, *, writes: bool = False) -> None:
     """Refuse options that do not fit the format, and columns that the format cannot hold.
 
     Args:
-        options: those of the step, with `format`.
+        options: those of the step, with `format`; what is left out has its default.
         schema: the columns that are in the messages.
         step: the step that is built.
         writes: whether it writes messages; else it reads them.
@@ -91,14 +97,15 @@ def check_format(options: Options, schema: Schema, step: str, *, writes: bool = 
     chosen: str = options["format"]
     tables = ENCODE_OPTIONS if writes else DECODE_OPTIONS
     _refuse_options_of_others(chosen, tables, options, step)
+    given = settled(tables[chosen], options)
     if chosen == "raw":
         _check_raw(schema, step)
     elif chosen == "csv":
         _check_csv(schema, step)
     elif chosen == "avro":
-        _check_avro(options, schema, step, writes=writes)
+        _check_avro(given, schema, step, writes=writes)
     elif chosen == "debezium":
-        check_debezium(options, schema, step)
+        check_debezium(given, schema, step)
 
 
 def _refuse_options_of_others(

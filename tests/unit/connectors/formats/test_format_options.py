@@ -5,10 +5,13 @@ import sys
 
 import pytest
 
+from millstream.connectors.formats.decode import decoder
+from millstream.connectors.formats.encode import encoder
 from millstream.connectors.formats.options import DECODE, DECODE_OPTIONS, ENCODE, ENCODE_OPTIONS, FORMATS, check_format
 from millstream.errors import InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
+from millstream.records.codecs import rows_to_batch
 
 
 def refused(schema, *, writes=False, **options):
@@ -122,6 +125,16 @@ def test_values_that_mean_nothing_in_debezium(option, value):
 def test_debezium_that_fits():
     accepted("a string, n long, t timestamp", format="debezium", envelope={"n": "ts"}, times={"t": "us"})
     accepted("a string, k string", format="debezium", writes=True, envelope={"k": "op"})
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "raw", "debezium"])
+def test_options_that_are_left_out_have_their_defaults(kind):
+    """So does the key of a message, whose format takes none of the options of the value."""
+    schema = schema_of("key string")
+    check_format({"format": kind}, schema, "orders")
+    batch = rows_to_batch([{"key": "a"}], schema)
+    (part,) = decoder(kind, schema, {}).decode(encoder(kind, schema, {})(batch).to_pylist())
+    assert part.rows == batch
 
 
 def test_checking_imports_nothing_heavy():
