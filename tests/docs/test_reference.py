@@ -131,10 +131,11 @@ def table_of_guarantees():
     text = (ROOT / "docs/reference/connectors.md").read_text()
     for row in re.findall(r"^\| ([^|]+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", text, re.MULTILINE):
         label, *written = row
-        mode = re.search(r'mode="(\w+)"', label)
+        said = re.findall(r'(\w+)=("\w+"|True|False)', label)
+        options = {name: value.strip('"') if value.startswith('"') else value == "True" for name, value in said}
         role = "source" if label.startswith("source") else "sink"
         for name in re.findall(r"`(\w+)`", label):
-            yield role, name, {"mode": mode[1]} if mode else {}, written
+            yield role, name, options, written
 
 
 def test_the_table_of_guarantees_is_right():

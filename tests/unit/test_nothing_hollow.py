@@ -46,6 +46,7 @@ UNUSED = {
     "millstream.connectors.files.reader:published_files": DOCUMENTED,
     "millstream.connectors.files.reader:read_files": FOR_USERS,
     "millstream.connectors.files.spec:files": FOR_USERS,
+    "millstream.connectors.http.spec:http": FOR_USERS,
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,
     "millstream.connectors.kafka.spec:kafka": FOR_USERS,
     "millstream.connectors.loader.spec:loader": FOR_USERS,

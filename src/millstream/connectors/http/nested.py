@@ -79,14 +79,6 @@ def above_zero(value: Any) -> Any:
     return value
 
 
-def not_negative(value: Any) -> Any:
-    """A number not below zero, or none."""
-    if value is not None and value < 0:
-        msg = "a number not below zero"
-        raise ValueError(msg)
-    return value
-
-
 def duration(value: Any) -> int:
     """A duration in milliseconds, from text such as `1m` or a number of seconds."""
     try:

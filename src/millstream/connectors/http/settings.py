@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.connectors.http.asking.actions import StatusRule, actions_of, needs_window
@@ -111,18 +111,8 @@ def settings_of(options: Mapping[str, Any]) -> SourceSettings:
     Raises:
         ValueError: they do not go together.
     """
-    slices = slices_of(options["slices"])
-    parent = parent_body = None
-    if isinstance(slices, ParentSlices):
-        request = nested(PARENT_REQUEST, slices.request, what="'request' of slices 'parent'")
-        parent, parent_body = paging_of(request), BodyFormat("json", steps_of(request["records"]), ",", header=True)
-    auth = auth_of(options["auth"])
-    paging = paging_of(options)
-    urls = [
-        paging.request.url,
-        *([parent.request.url] if parent else []),
-        *([auth.login.url] if auth and auth.login else []),
-    ]
+    slices, paging, auth = slices_of(options["slices"]), paging_of(options), auth_of(options["auth"])
+    parent, parent_body = _parent_of(slices)
     settings = SourceSettings(
         paging=paging,
         body=body_of(options),
@@ -133,12 +123,25 @@ def settings_of(options: Mapping[str, Any]) -> SourceSettings:
         rules=actions_of(options["on_status"]),
         rates=rates_of(options["rate"]),
         auth=auth,
-        allowed=allowed_hosts(urls, options["allowed_hosts"], private=options["allow_private"]),
+        allowed=hosts_of(options, [paging.request.url, *([parent.request.url] if parent else [])], auth),
         limits=limits_of(options),
         ahead_bytes=options["ahead_bytes"],
     )
     _check(settings)
     return settings
+
+
+def _parent_of(slices: Slices) -> tuple[PagingPlan | None, BodyFormat | None]:
+    if not isinstance(slices, ParentSlices):
+        return None, None
+    request = nested(PARENT_REQUEST, slices.request, what="'request' of slices 'parent'")
+    return paging_of(request), BodyFormat("json", steps_of(request["records"]), ",", header=True)
+
+
+def hosts_of(options: Mapping[str, Any], urls: Sequence[str], auth: AuthRules | None) -> AllowedHosts:
+    """The hosts that answers may lead to: those of the urls in the options, and those that are named besides."""
+    logins = [auth.login.url] if auth is not None and auth.login is not None else []
+    return allowed_hosts([*urls, *logins], options["allowed_hosts"], private=options["allow_private"])
 
 
 def incremental_of(value: Any) -> IncrementalRule | None:

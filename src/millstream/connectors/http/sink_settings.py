@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.connectors.http.asking.actions import StatusRule, actions_of
-from millstream.connectors.http.asking.addresses import AllowedHosts, allowed_hosts
+from millstream.connectors.http.asking.addresses import AllowedHosts
 from millstream.connectors.http.asking.auth import AuthRules, auth_of
 from millstream.connectors.http.asking.rates import RateRules, rates_of
 from millstream.connectors.http.paging.page_request import PageRequest, pairs_of
 from millstream.connectors.http.paging.paths import Steps, steps_of
-from millstream.connectors.http.settings import ClientLimits, limits_of
+from millstream.connectors.http.settings import ClientLimits, hosts_of, limits_of
 
 BODIES = ("array", "lines", "object")
 METHODS = ("POST", "PUT", "PATCH")
@@ -45,21 +45,10 @@ def sink_settings(options: Mapping[str, Any]) -> SinkSettings:
         ValueError: they do not go together.
     """
     rules, auth = actions_of(options["on_status"]), auth_of(options["auth"])
-    if any(rule.action in _OF_SOURCES for rule in rules):
-        msg = "the actions 'reset' and 'split' are of sources: a sink has no pages"
-        raise ValueError(msg)
-    if options["body"] != "array" and (options["records"] or options["json"] is not None):
-        msg = "records= and json= go around body='array'"
-        raise ValueError(msg)
-    if options["json"] is not None and not options["records"]:
-        msg = "json= needs records=, which says where in it the rows go"
-        raise ValueError(msg)
-    request = PageRequest(
-        options["method"], options["url"], query=pairs_of(options["params"]), headers=pairs_of(options["headers"])
-    )
-    urls = [request.url, *([auth.login.url] if auth and auth.login else [])]
+    _check(options, rules)
+    query, headers = pairs_of(options["params"]), pairs_of(options["headers"])
     return SinkSettings(
-        request=request,
+        request=PageRequest(options["method"], options["url"], query=query, headers=headers),
         body=options["body"],
         records=steps_of(options["records"]),
         template=options["json"],
@@ -69,6 +58,18 @@ def sink_settings(options: Mapping[str, Any]) -> SinkSettings:
         rules=rules,
         rates=rates_of(options["rate"]),
         auth=auth,
-        allowed=allowed_hosts(urls, options["allowed_hosts"], private=options["allow_private"]),
+        allowed=hosts_of(options, [options["url"]], auth),
         limits=limits_of(options),
     )
+
+
+def _check(options: Mapping[str, Any], rules: Sequence[StatusRule]) -> None:
+    if any(rule.action in _OF_SOURCES for rule in rules):
+        msg = "the actions 'reset' and 'split' are of sources: a sink has no pages"
+        raise ValueError(msg)
+    if options["body"] != "array" and (options["records"] or options["json"] is not None):
+        msg = "records= and json= go around body='array'"
+        raise ValueError(msg)
+    if options["json"] is not None and not options["records"]:
+        msg = "json= needs records=, which says where in it the rows go"
+        raise ValueError(msg)

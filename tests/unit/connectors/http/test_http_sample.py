@@ -4,9 +4,10 @@ from tests.unit.connectors.http.apis import SCHEMA, checked, pages_of, refused, 
 
 import millstream as ms
 from millstream.connectors.http.inference import schema_from
-from millstream.connectors.http.sample import infer_schema, sample
+from millstream.connectors.http.sample import infer_schema, probe, sample
 from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema, InvalidStep, StepFailed
+from millstream.inspect.connectors.trying import try_step
 from millstream.records.codecs import batch_to_rows
 
 PAGED = {"records": "items", "paginator": {"type": "page"}}
@@ -64,9 +65,29 @@ def test_the_first_child_of_the_first_parent(api):
     assert api.paths() == ["/parents", "/of/7"]
 
 
+def test_a_look_at_a_source_says_what_comes(api):
+    api.answer = pages_of(rows(20), 10)
+    job = ms.Job("looked")
+    job.source("in", ms.http(f"{api.url}/items", **PAGED, allow_private=True), schema="id long").sink("out", ms.print())
+    shown = try_step(job, "in", limit=2, seconds=10)
+    assert shown.found == [
+        f"{api.url}/items?page=1 page 1: 10 records",
+        "their schema seems to be: id long, name string",
+    ]
+    assert [row["id"] for row in shown.rows] == [1, 2]
+
+
+def test_a_look_at_a_source_that_is_refused_names_the_step(api):
+    api.answer = lambda asked: refused(403)
+    with pytest.raises(StepFailed) as failed:
+        probe(checked(f"{api.url}/items"), SCHEMA, "in")
+    assert failed.value.step == "in"
+
+
 def test_nothing_to_ask_for(api):
     options = checked(f"{api.url}/${{slice:n}}", slices={"type": "list", "name": "n", "values": []})
     assert sample(options, SCHEMA, 5) == []
+    assert probe(options, SCHEMA, "in") == ["nothing to ask for"]
 
 
 @pytest.mark.parametrize("answer", [{"items": []}, {}, {"items": [1, 2]}])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -84,22 +85,21 @@ class HttpClient:
 
     def _sent(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
         answer = self._pool.handle_request(_wire_request(request, credential, self._extensions))
-        body: Any = answer.stream
         with contextlib.closing(answer):
-            read = httpx2.Response(status_code=answer.status, headers=answer.headers, stream=_Body(body))
-            return HttpAnswer(answer.status, _headers(read), self._body(read, until))
+            headers = _headers(answer.headers)
+            return HttpAnswer(answer.status, headers, self._body(_decoded(answer, headers), until))
 
-    def _body(self, answer: httpx2.Response, until: float) -> bytes:
-        parts, size = [], 0
-        for part in answer.iter_bytes():
-            parts.append(part)
+    def _body(self, parts: Iterable[bytes], until: float) -> bytes:
+        taken, size = [], 0
+        for part in parts:
+            taken.append(part)
             size += len(part)
             if size > self._limits.answer_bytes:
                 raise too_large(self._limits.answer_bytes)
             if self._clock() > until:
                 msg = f"the answer was not complete after {self._limits.answer_seconds:g} s"
                 raise httpcore2.ReadTimeout(msg)
-        return unpacked(b"".join(parts), limit=self._limits.answer_bytes)
+        return unpacked(b"".join(taken), limit=self._limits.answer_bytes)
 
     def cut(self) -> None:
         """End what is under way, from another thread."""
@@ -110,14 +110,22 @@ class HttpClient:
         self._pool.close()
 
 
+def _decoded(answer: httpcore2.Response, headers: Mapping[str, str]) -> Iterable[bytes]:
+    """The body in pieces, unpacked where it was packed for the way."""
+    if headers.get("content-encoding", "identity") == "identity":
+        return answer.iter_stream()
+    stream = _Body(answer.iter_stream())
+    return httpx2.Response(status_code=answer.status, headers=answer.headers, stream=stream).iter_bytes()
+
+
 class _Body(httpx2.SyncByteStream):
     """A body as the connection gives it."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Iterator[bytes]) -> None:
         self._inner = inner
 
-    def __iter__(self) -> Any:
-        return iter(self._inner)
+    def __iter__(self) -> Iterator[bytes]:
+        return self._inner
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext:
@@ -138,14 +146,23 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
         headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
-    url = httpx2.URL(full_url(dataclasses.replace(request, query=(*request.query, *mine.query))))
+    base = _parsed(request.url)
+    target = base.raw_path
+    if query := urlencode((*request.query, *mine.query)).encode("ascii"):
+        target += (b"&" if b"?" in target else b"?") + query
     return httpcore2.Request(
         request.method,
-        httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-        headers=[(b"Host", url.netloc), *((name.encode(), value.encode()) for name, value in headers.values())],
+        httpcore2.URL(scheme=base.raw_scheme, host=base.raw_host, port=base.port, target=target),
+        headers=[(b"Host", base.netloc), *((name.encode(), value.encode()) for name, value in headers.values())],
         content=content,
         extensions=extensions,
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(url: str) -> httpx2.URL:
+    """An address, whose query may be followed by more. Most pages are asked for at one address."""
+    return httpx2.URL(url)
 
 
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:
@@ -155,11 +172,11 @@ def _moved(request: PageRequest, address: str, status: int) -> PageRequest:
     return moved if is_kept else dataclasses.replace(moved, method="GET", json=None, form=(), content=b"")
 
 
-def _headers(answer: httpx2.Response) -> dict[str, str]:
+def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by their name in lower case; several cookies stand in lines."""
     headers: dict[str, str] = {}
-    for name, value in answer.headers.multi_items():
-        lower = name.lower()
+    for name, content in pairs:
+        lower, value = name.decode("ascii", "replace").lower(), content.decode("latin-1")
         joint = "\n" if lower == "set-cookie" else ", "
         headers[lower] = f"{headers[lower]}{joint}{value}" if lower in headers else value
     return headers

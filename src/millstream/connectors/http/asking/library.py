@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from millstream.errors import InvalidStep
+from millstream.connectors.extras import missing_extra
 
 try:
     import httpcore2
     import httpx2
-except ImportError as problem:
-    _MSG = "the http connector needs the package httpx2"
-    raise InvalidStep(_MSG, code="HTTP-003", hint="pip install 'millstream[http]'") from problem
+except ModuleNotFoundError as problem:
+    raise missing_extra(problem, extra="http") from problem
 
 __all__ = ["httpcore2", "httpx2"]
