@@ -81,7 +81,8 @@ PREPARED = (
     "duckdb", "pandas", "psycopg", "pyarrow.dataset", "pyarrow.json", "pyarrow.pandas_compat", "sqlglot.dialects.spark",
     "sqlglot.optimizer.annotate_types", "sqlite3", "millstream.graph.expressions.compile",
     "millstream.connectors.files.sink", "millstream.connectors.files.source", "millstream.connectors.jdbc.committer",
-    "millstream.connectors.jdbc.writer", "millstream.local.run",
+    "millstream.connectors.jdbc.writer", "millstream.local.run", "millstream.runtime.operators.aggregate.operator",
+    "millstream.runtime.operators.process.operator", "millstream.runtime.operators.window.bins",
 )  # fmt: skip
 """What a job would import on its way. Imported, never used here: no thread may run when the process forks."""
 
