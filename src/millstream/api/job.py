@@ -13,7 +13,7 @@ from millstream.api.streams.endpoints import source_operation
 from millstream.api.streams.job_steps import JobSteps
 from millstream.api.streams.stream import DataStream
 from millstream.api.values.error_policy import OnErrorLike
-from millstream.graph.model import OnStop, Requirements, StreamModel
+from millstream.graph.model import Carry, OnStop, Requirements, StreamModel
 from millstream.graph.operations.aggregate import Emit
 from millstream.graph.serialize import model_from_json, model_to_json
 from millstream.model.connector import ConnectorSpec, NewerOutput
@@ -47,6 +47,8 @@ class Job:
         chaining: fuse steps between exchanges; without, each is a vertex of its own, whose load is seen apart.
         mode: `STREAMING`, `BATCH_ROLLER` or `SQL_TASK`; follows from the sources where it is not said.
         params: what each run is given, by name: a type such as `date`, or `{"type": "int", "default": 10}`.
+        carry: what a start begins with when the last run is complete: `nothing`, `position` or `state`; nothing is left to run
+            then where it is not said.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Job:
         chaining: bool = True,
         mode: str | None = None,
         params: Mapping[str, Any] | None = None,
+        carry: Carry | None = None,
     ) -> None:
         self.name = job_name(name)
         self._requirements = Requirements(
@@ -74,6 +77,7 @@ class Job:
             chaining=chaining,
             mode=None if mode is None else mode_named(mode),
             params=declared_params(params),
+            carry=carry,
         )
         self._steps = JobSteps(params=self._requirements.params)
 
@@ -170,6 +174,8 @@ class Job:
         on_newer_output: NewerOutput = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
+        carry: Carry | None = None,
+        run_id: str | None = None,
         epochs: EpochPolicy = _DEFAULTS.epochs,
         master: str = _DEFAULTS.master,
         state_backend: StateBackend = _DEFAULTS.state_backend,
@@ -195,6 +201,8 @@ class Job:
             on_newer_output: what becomes of output beyond the savepoint: `refuse`, `keep` or `truncate`.
             allow_dropped_state: accept that no step takes some state of the savepoint.
             ignore_state_once: give the checkpoint's state up and start over; has an effect once.
+            carry: what the run begins with if the last one is complete, instead of what the job says.
+            run_id: names the run; a start of the same name is a retry, and does nothing once that run is complete.
             epochs: how epochs are cut, kept and given up.
             master: Spark's master.
             state_backend: `rocksdb`, or `memory`, which also keeps pages in the workers between epochs.
@@ -208,7 +216,7 @@ class Job:
         options = RunOptions(
             local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
             on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
-            epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
+            carry=carry, run_id=run_id, epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
             params=params, on_stop=on_stop, on_epoch=on_epoch,
         )  # fmt: skip
         return options.engine(self.model)(listener=options.listener())
@@ -223,6 +231,8 @@ class Job:
         on_newer_output: NewerOutput = "refuse",
         allow_dropped_state: bool = False,
         ignore_state_once: bool = False,
+        carry: Carry | None = None,
+        run_id: str | None = None,
         epochs: EpochPolicy = _DEFAULTS.epochs,
         master: str = _DEFAULTS.master,
         state_backend: StateBackend = _DEFAULTS.state_backend,
@@ -236,7 +246,7 @@ class Job:
         options = RunOptions(
             local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
             on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
-            epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
+            carry=carry, run_id=run_id, epochs=epochs, master=master, state_backend=state_backend, memory=memory, confs=confs,
             params=params, on_stop=on_stop, on_epoch=on_epoch,
         )  # fmt: skip
         return RunningJob(self.name, options.engine(self.model), listener=options.listener())

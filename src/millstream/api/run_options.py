@@ -9,7 +9,7 @@ from typing import Any
 
 from millstream.api.running.job import JobRunner, engine_for, listening
 from millstream.api.running.result import Listener
-from millstream.graph.model import OnStop, StreamModel
+from millstream.graph.model import Carry, OnStop, StreamModel
 from millstream.model.connector import NewerOutput
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, DeploymentPlan, EpochPolicy, MemoryBudget, StateBackend
@@ -30,6 +30,8 @@ class RunOptions:
     on_newer_output: NewerOutput = "refuse"
     allow_dropped_state: bool = False
     ignore_state_once: bool = False
+    carry: Carry | None = None
+    run_id: str | None = None
     epochs: EpochPolicy = _DEPLOYMENT.epochs
     master: str = _DEPLOYMENT.master
     state_backend: StateBackend = _DEPLOYMENT.state_backend
@@ -52,6 +54,8 @@ class RunOptions:
             on_newer_output=self.on_newer_output,
             allow_dropped_state=self.allow_dropped_state,
             ignore_state_once=self.ignore_state_once,
+            carry=self.carry,
+            run_id=self.run_id,
             **options,
         )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from millstream.checkpoint.decisions import ReadBack, read_back
 from millstream.checkpoint.names import stored_part, stored_path
+from millstream.checkpoint.run_record import RunRecord
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, Fenced
@@ -32,6 +33,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What the request said about output beyond the history."""
     ignored: str = ""
     """The lineage whose state was given up by --ignore-state-once."""
+    run: RunRecord = RunRecord()
+    """The run it belongs to."""
+    begins_run: bool = False
+    """Whether the run begins with it, behind one that is complete: then there is nothing to take over from anybody."""
 
     replaced: list[str] = []
     """Lineages of this checkpoint that gave way to this one. Sinks close them even if they never saw them: an owner of one
@@ -44,7 +49,17 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def starts_from_earlier(self) -> bool:
         """Whether the lineage takes over from earlier ones."""
-        return bool(self.savepoint or self.ignored)
+        return bool(self.savepoint or self.ignored) and not self.begins_run
+
+    @property
+    def before_run(self) -> list[tuple[str, int]]:
+        """The lineages of earlier runs, and their last epoch."""
+        return self.history[: self.run.since]
+
+    @property
+    def of_run(self) -> list[tuple[str, int]]:
+        """The earlier lineages of the same run, and their last epoch that counts."""
+        return self.history[self.run.since :]
 
     @property
     def closes(self) -> list[tuple[str, int]]:

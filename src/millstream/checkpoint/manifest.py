@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.checkpoint.names import stored_part, stored_path
+from millstream.checkpoint.run_record import RunRecord
 from millstream.checkpoint.sealed import seal, unseal_as
 from millstream.errors import CheckpointRefused
 
@@ -71,8 +72,8 @@ class EpochManifest(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     mode: str = ""
     """Of the job; empty in manifests from before there were modes."""
-    params: dict[str, Any] = {}
-    """What the run was given."""
+    run: RunRecord = RunRecord()
+    """Which run of the job it belongs to, and what that was given."""
     requirements: dict[str, Any]
     fingerprint: str
     fingerprint_steps: dict[str, str]

@@ -16,6 +16,7 @@ import msgspec
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.names import stored_part, stored_path
 from millstream.checkpoint.page_file import PageFile
+from millstream.checkpoint.run_record import RunRecord
 from millstream.checkpoint.sealed import seal, unseal
 from millstream.checkpoint.stores.local import LocalStore, sync_directory
 from millstream.errors import CheckpointRefused
@@ -57,6 +58,8 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     """The last epoch of each lineage that counts, oldest first; the savepoint's own lineage and epoch stand last."""
     epoch: int
     token: int
+    run: RunRecord = RunRecord()
+    """The run it was taken of."""
     guarantee: str
     fingerprint: str
     fingerprint_steps: dict[str, str]

@@ -14,6 +14,7 @@ from millstream.checkpoint.manifest import (
     SourceRange,
     StateFileRecord,
 )
+from millstream.checkpoint.run_record import RunRecord
 from millstream.model.ids import Epoch
 from millstream.plan.fingerprint import Fingerprint
 
@@ -26,7 +27,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     guarantee: str
     mode: str = ""
-    params: dict[str, Any] = {}
+    run: RunRecord = RunRecord()
     fingerprint: Fingerprint
     parallelism: int
     depth: int
@@ -68,7 +69,7 @@ def manifest_of(
         kind=staged.kind,
         guarantee=identity.guarantee,
         mode=identity.mode,
-        params=identity.params,
+        run=identity.run,
         requirements=identity.requirements,
         fingerprint=identity.fingerprint.whole,
         fingerprint_steps=identity.fingerprint.steps,

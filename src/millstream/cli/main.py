@@ -13,6 +13,7 @@ from millstream.cli.projects import nexmark
 from millstream.cli.projects.init import init
 from millstream.cli.stored import savepoint, state
 from millstream.cli.stored.doctor import doctor
+from millstream.cli.stored.runs import runs
 from millstream.cli.version import version
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (init, plan, validate, run, drain, suspend, cancel, doctor, version):
+for command in (init, plan, validate, run, drain, suspend, cancel, runs, doctor, version):
     app.command()(command)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(state.app, name="state")

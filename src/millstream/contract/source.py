@@ -153,6 +153,19 @@ class SelectiveEnumerator(SplitEnumerator, Protocol):
         ...
 
 
+@runtime_checkable
+class RerunEnumerator(SplitEnumerator, Protocol):
+    """An enumerator that decides something for a whole run, such as where a source ends, and anew for the next one."""
+
+    def next_run(self, position: Position) -> Position:
+        """Where a run begins whose predecessor ended at `position`; like `initial`, the same whenever it is asked.
+
+        `log_dir` holds what the run before left there. What is decided now bears the context's `lineage` in its name, since a
+        decision of that run may be there too.
+        """
+        ...
+
+
 class SplitReader(Protocol):
     """Reads splits in a worker. Opened as `reader(options, schema)`, once for all splits of a source in a task."""
 

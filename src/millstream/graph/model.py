@@ -19,6 +19,9 @@ from millstream.model.params import Param
 
 OnStop = Literal["cancel", "suspend", "drain"]
 ON_STOP: tuple[OnStop, ...] = get_args(OnStop)
+Carry = Literal["nothing", "position", "state"]
+"""What a run takes over from the one before, once that is complete."""
+CARRY: tuple[Carry, ...] = get_args(Carry)
 MAX_KEY_GROUPS = 32768
 
 
@@ -39,9 +42,13 @@ class Requirements:
     """What the author said; `None`: it follows from the sources."""
     params: tuple[Param, ...] = ()
     """What each run of the job is given."""
+    carry: Carry | None = None
+    """What a start begins with when the last run is complete; `None`: nothing is left to run then."""
 
     def __post_init__(self) -> None:
         checked_on_stop(self.on_stop)
+        if self.carry is not None:
+            checked_carry(self.carry)
         if not isinstance(self.chaining, bool):
             msg = "chaining is neither true nor false"
             raise InvalidStep(msg, code="STEP-030", found=repr(self.chaining), known="a bool", hint="correct chaining=")
@@ -82,6 +89,15 @@ def checked_on_stop(given: object) -> OnStop:
             return known
     msg = "unknown way to stop"
     raise InvalidStep(msg, code="RUN-020", found=repr(given), known=ON_STOP, hint="use on_stop='cancel'")
+
+
+def checked_carry(given: object) -> Carry:
+    """What a run takes over; an unknown word is refused."""
+    for known in CARRY:
+        if given == known:
+            return known
+    msg = "unknown word about what a run takes over from the one before"
+    raise InvalidStep(msg, code="RUN-025", found=repr(given), known=CARRY, hint="use carry='position'")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,9 @@ def _head(view: CheckpointView) -> tuple[Head | None, Remark]:
 def _origin(head: Head) -> Iterator[Remark]:
     origin = head.origin
     before = ", ".join(f"{lineage} up to epoch {epoch}" for lineage, epoch in origin.history)
-    if origin.savepoint:
+    if origin.begins_run:
+        text = f"run {origin.run.number}, begun with {origin.run.carry} of the run before; earlier output: {before}"
+    elif origin.savepoint:
         text = f"restored from savepoint {origin.savepoint}; earlier output: {before}"
     elif origin.ignored:
         text = f"started over with --ignore-state-once; the state of lineage {origin.ignored} was given up"

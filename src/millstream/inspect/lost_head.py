@@ -28,7 +28,7 @@ def only_newest(view: CheckpointView) -> EpochManifest:
     Raises:
         CheckpointRefused: (CKPT-019) there is more than one candidate, or the newest does not fit the one before.
     """
-    names = view.store.names("manifests/")
+    names = _of_newest_run(view)
     if not names:
         msg = "the newest durable epoch is not certain: there are no manifests"
         raise CheckpointRefused(msg, code="CKPT-019", hint=AGAIN)
@@ -46,3 +46,14 @@ def only_newest(view: CheckpointView) -> EpochManifest:
         msg = f"the newest durable epoch is not certain: {doubt}"
         raise CheckpointRefused(msg, code="CKPT-019", hint=AGAIN)
     return newest
+
+
+def _of_newest_run(view: CheckpointView) -> list[str]:
+    """The manifests without those of runs that were complete when a later one began."""
+    by_lineage: dict[str, list[str]] = {}
+    for name in view.store.names("manifests/"):
+        by_lineage.setdefault(name.split("/")[1], []).append(name)
+    last = {lineage: view.read_manifest(names[-1]) for lineage, names in by_lineage.items() if len(by_lineage) > 1}
+    newest = max((manifest.run.number for manifest in last.values()), default=0)
+    over = {lineage for lineage, each in last.items() if each.kind == "terminal" and each.run.number < newest}
+    return [name for lineage, names in by_lineage.items() if lineage not in over for name in names]

@@ -7,7 +7,7 @@ import time
 
 from millstream.checkpoint.head import HEAD, Head, Origin, encode_head
 from millstream.checkpoint.lease import LEASE, LeaseRecord, acquire, encode_lease
-from millstream.checkpoint.manifest import token_of
+from millstream.checkpoint.manifest import manifest_name, token_of
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused
@@ -78,8 +78,8 @@ def _mend_head(view: CheckpointView) -> str:
         lineage=newest.lineage,
         token=newest.token,
         epoch=newest.epoch,
-        manifest=view.store.names("manifests/")[-1],
-        origin=Origin(history=newest.history),
+        manifest=manifest_name(newest.lineage, newest.epoch, newest.token),
+        origin=Origin(history=newest.history, run=newest.run),
     )
     _replace(view.store, HEAD, view.store.read(HEAD), encode_head(head))
     return f"head: rebuilt from manifest {newest.epoch}, the newest of the only lineage"

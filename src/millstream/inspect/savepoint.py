@@ -5,24 +5,18 @@ Whoever runs the checkpoint is asked; where nobody does, its newest durable epoc
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
 from pathlib import Path
-
-import msgspec
 
 from millstream.api.running.control import Form, Request
 from millstream.checkpoint.manifest import EpochManifest
-from millstream.checkpoint.page_file import PageFile
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint, existing_savepoint, safe_name
 from millstream.errors import CheckpointRefused
 from millstream.inspect.asking import answered_before, ask
 from millstream.inspect.checkpoint import CheckpointView
 from millstream.inspect.state.stored import EngineFiles
+from millstream.jobmaster.past_runs import exported_state
 from millstream.jobmaster.savepoint.native import keep_manifest
 from millstream.jobmaster.savepoint.take import take_savepoint
-from millstream.state.layout import StateLayout
-from millstream.state.transfer.export import export_pages
 
 
 def take_from_outside(view: CheckpointView, request: Request, seconds: float) -> str:
@@ -60,21 +54,11 @@ def save_stopped(view: CheckpointView, path: Path, identifier: str, form: Form) 
         manifest,
         key_groups=manifest.requirements["key_groups"],
         history=[*head.origin.history, (manifest.lineage, manifest.epoch)],
-        files=_exported(files, path) if form == "canonical" else (),
+        files=exported_state(manifest, files.folder, path) if form == "canonical" else (),
         native=_copied(files, path) if form == "native" else (),
         sources=_sources(view, manifest),
         kind=form,
     )
-
-
-def _exported(files: EngineFiles, root: Path) -> list[Mapping[str, PageFile]]:
-    layouts = {uid: msgspec.convert(layout, StateLayout) for uid, layout in files.manifest.operators.items()}
-    attempt = uuid.uuid4().hex[:8]
-    return [
-        export_pages(pages, layouts, root, level=level, subtask=subtask, attempt=attempt)
-        for level in sorted({layout.level for layout in layouts.values()})
-        for subtask, pages in files.subtasks(level)
-    ]
 
 
 def _copied(files: EngineFiles, root: Path) -> list[CopiedFile]:

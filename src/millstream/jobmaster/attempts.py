@@ -28,8 +28,14 @@ class Attempts:
     def once(self, result: RunResult | None) -> RunResult:
         """One attempt."""
         run = self._open_run(result=result)
+        if run.makes_way:
+            run.close()
+            run = self._open_run(result=result)
         self.result = run.result
         with run:
+            if run.makes_way:
+                msg = "the last run is complete, but it is not known whether it left everything published"
+                raise ExternalFailure(msg, code="RUN-026", hint="start the job again")
             if not run.is_complete:
                 self._work(run)
         return run.result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 
 import msgspec
 
@@ -15,8 +16,9 @@ from millstream.checkpoint.stores.base import ManifestStore
 from millstream.contract.sink import SinkCommitter
 from millstream.errors import Fenced
 from millstream.jobmaster.connectors import open_sinks, uids_of
-from millstream.jobmaster.resume import check_restore
-from millstream.jobmaster.start import StartingPoint, starting_point
+from millstream.jobmaster.past_runs import carry_over, followed_run, forget_runs
+from millstream.jobmaster.resume import check_params, check_restore
+from millstream.jobmaster.start import Asked, StartingPoint, starting_point
 from millstream.model.params import stored_params
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
@@ -61,10 +63,11 @@ class Ownership:
     ) -> None:
         self._store, self._deployment, self._engine, self._start = store, deployment, engine, start
         self._staging = staging
-        self.is_settled = False
-        """Whether the owner leaves with every durable epoch published."""
+        self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._opened = OpenedParts()
         self.lease = self._leased()
+        self.is_settled = self._is_published
+        """Whether the owner leaves with every durable epoch published; one that is refused leaves it as it was."""
         parts.add("the lease", lambda: self.lease.release(settled=self.is_settled))
         parts.add("the sinks", self._opened.close)
         failpoint("leased")
@@ -74,6 +77,17 @@ class Ownership:
     def lineage(self) -> str:
         """The lineage of the run."""
         return self.point.head.lineage
+
+    @property
+    def _is_published(self) -> bool:
+        """Whether the owner before left with every durable epoch published."""
+        return self._earlier is not None and self._earlier.is_released and self._earlier.is_settled
+
+    @property
+    def makes_way(self) -> bool:
+        """Whether another run is to begin behind this one, as soon as it is complete and published."""
+        is_own = self.point.is_new or self.point.head.origin.run.id == self._start.run
+        return self._start.carry is not None and not is_own
 
     @property
     def history(self) -> list[tuple[str, int]]:
@@ -90,7 +104,7 @@ class Ownership:
             token=self.lease.token,
             guarantee=guarantee,
             mode=self._deployment.mode,
-            params=stored_params(self._deployment.params),
+            run=msgspec.structs.replace(self.point.head.origin.run, params=stored_params(self._deployment.params)),
             fingerprint=plan.fingerprint,
             engine=self._engine,
             parallelism=plan.parallelism,
@@ -109,7 +123,7 @@ class Ownership:
         before = self._store.read(LEASE)
         lease = acquire(self._store, term=self._deployment.epochs.lease_term, token_above=above)
         # A lease that `acquire` did not refuse can be read.
-        earlier = None if before is None else decode_lease(before)
+        self._earlier = earlier = None if before is None else decode_lease(before)
         self.replaced = None if earlier is None or earlier.is_released else earlier
         return lease
 
@@ -119,7 +133,9 @@ class Ownership:
             keeper = HeadKeeper(self._store, ignore_damage=self._start.ignore_state_once)
             if keeper.head is None and not self._start.ignore_state_once:
                 refuse_headless(self._store)
-            self._begin_at(starting_point(keeper.head, self._deployment.name, self.lease.token, self._start))
+            stored = None if keeper.head is None else keeper.head.origin
+            asked = self._asked(keeper.head)
+            self._begin_at(starting_point(keeper.head, self._deployment.name, self.lease.token, self._start, asked))
             try:
                 keeper.move(self.point.head)
             except Fenced:
@@ -129,11 +145,24 @@ class Ownership:
                 continue
             failpoint("lineage_raised")
             self._succeed()
+            if self._root is not None and asked.follows and stored is not None:
+                # The run that is followed has taken over what it needed of those before it.
+                forget_runs(self._store, self._root, [lineage for lineage, _ in stored.before_run])
             return keeper
+
+    def _asked(self, stored: Head | None) -> Asked:
+        """What the run is given, and whether it begins behind a complete one, whose heritage is kept before the head moves."""
+        params = stored_params(self._deployment.params)
+        last = followed_run(self._store, stored, self._start) if self._is_published else None
+        if last is None or stored is None or self._root is None:
+            return Asked(params=params)
+        return Asked(params=params, follows=True, carried=carry_over(self._root, stored, last, self._start))
 
     def _begin_at(self, point: StartingPoint) -> None:
         """Everything that may be refused before the head moves."""
         self.point = point
+        if not point.is_new and point.head.epoch is None:
+            check_params(self._deployment, point.head.origin.run)
         if point.savepoint is not None:
             check_restore(self._deployment, point.savepoint, self._engine, self._start)
         self.sinks = open_sinks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from millstream.checkpoint.manifest import EpochManifest, source_connectors
+from millstream.checkpoint.run_record import RunRecord
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.errors import CheckpointRefused
 from millstream.graph.operations.endpoints import Source
@@ -29,6 +30,11 @@ def check_restore(deployment: DeploymentPlan, savepoint: Savepoint, engine: str,
     _raise_if_any(restore_refusal(deployment, savepoint, engine, start))
 
 
+def check_params(deployment: DeploymentPlan, stored: RunRecord) -> None:
+    """Raise where `params_refusal` has a reason."""
+    _raise_if_any(params_refusal(deployment, stored))
+
+
 def _raise_if_any(refusal: CheckpointRefused | None) -> None:
     if refusal is not None:
         raise refusal
@@ -45,7 +51,9 @@ def resume_refusal(deployment: DeploymentPlan, newest: EpochManifest, engine: st
         hint = f"set parallelism={newest.parallelism}, {_OTHERWISE}"
         return CheckpointRefused(msg, code="CKPT-008", found=newest.parallelism, known=parallelism, hint=hint)
     stored, mine = shape_of_manifest(newest), shape_of(deployment)
-    refusal = compare(stored, mine).refusal() or _params_refusal(deployment, newest)
+    refusal = compare(stored, mine).refusal() or params_refusal(
+        deployment, newest.run, is_complete=newest.kind == "terminal"
+    )
     if refusal is not None:
         return refusal
     obstacles = [*obstacles_in_place(stored, mine), *_renamed(deployment, newest.uids)]
@@ -55,20 +63,25 @@ def resume_refusal(deployment: DeploymentPlan, newest: EpochManifest, engine: st
     return CheckpointRefused(msg, code="CKPT-006", hint=f"undo the change, {_OTHERWISE}")
 
 
-def _params_refusal(deployment: DeploymentPlan, newest: EpochManifest) -> CheckpointRefused | None:
-    """A run of a bounded job that was interrupted ends with what it was given: half of a result would be of other values."""
+def params_refusal(
+    deployment: DeploymentPlan, stored: RunRecord, *, is_complete: bool = False
+) -> CheckpointRefused | None:
+    """A run of a bounded job ends with what it was given: half of its result would be of other values.
+
+    One that is complete has nothing left to run, for other values neither.
+    """
     mine = stored_params(deployment.params)
-    changed = {name: value for name, value in newest.params.items() if mine.get(name) != value}
-    if not changed or not deployment.is_bounded or newest.kind == "terminal":
+    changed = {name: value for name, value in stored.params.items() if mine.get(name) != value}
+    if not changed or not deployment.is_bounded:
         return None
-    msg = "the run that was interrupted had other parameters"
-    return CheckpointRefused(
-        msg,
-        code="CKPT-065",
-        found=shown_params({name: mine[name] for name in changed if name in mine}),
-        known=shown_params(changed),
-        hint="give it the same ones and let it end, or give it up with --ignore-state-once",
-    )
+    found = shown_params({name: mine[name] for name in changed if name in mine})
+    if is_complete:
+        msg, code = "the run of other parameters is complete, and nothing says what another one begins with", "CKPT-066"
+        hint = "pass carry= (--carry nothing, position or state)"
+    else:
+        msg, code = "the run that was interrupted had other parameters", "CKPT-065"
+        hint = "give it the same ones and let it end, or give it up with --ignore-state-once"
+    return CheckpointRefused(msg, code=code, found=found, known=shown_params(changed), hint=hint)
 
 
 def restore_refusal(

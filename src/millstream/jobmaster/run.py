@@ -102,8 +102,10 @@ class Run:
     def _report_start(self, listener: Listener | None) -> None:
         result, resumed = self.result, self.resumed
         result.guarantee, result.mode = self.deployment.plan.graph.requirements.guarantee, self.deployment.mode
-        if result.resumed_from is None and resumed is not None:
+        if result.resumed_from is None and resumed is not None and not self.makes_way:
             result.resumed_from = resumed.epoch
+        record = self._owned.point.head.origin.run
+        result.run, result.run_id = record.number, record.id
         self._progress = Progress(
             result,
             self.planner,
@@ -119,7 +121,8 @@ class Run:
         self._log.at(lineage=self.lineage, token=self.lease.token, epoch=resumed.epoch if resumed else None)
         if self._owned.replaced is not None:
             self._log.taken_over(self._owned.replaced)
-        self._log.started(result, self.engine)
+        if not self.makes_way:
+            self._log.started(result, self.engine)
 
     def _open(self, control: RunControl) -> None:
         folders = self._folders = source_folders(self.deployment, self.folder("sources"))
@@ -141,7 +144,12 @@ class Run:
         )
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
         self.planner = open_planner(
-            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed
+            self.deployment,
+            self._sources,
+            self._clock,
+            savepoint=savepoint,
+            newest=self.resumed,
+            origin=self._owned.point.head.origin,
         )
         self._last = self.resume_plan() or self.planner.initial()
         self.requests = Requests(self._store, control, self.planner, self._savepoint_folder, self._old_requests)
@@ -171,6 +179,11 @@ class Run:
     def is_complete(self) -> bool:
         """Whether the checkpoint's last epoch was the terminal one: there is nothing left to run."""
         return self.resumed is not None and self.resumed.kind == "terminal"
+
+    @property
+    def makes_way(self) -> bool:
+        """Whether it only saw to what a complete run had left to publish, and another one is to begin now."""
+        return self.is_complete and self._owned.makes_way
 
     def resume_plan(self) -> EpochPlan | None:
         """The plan of the last durable epoch."""

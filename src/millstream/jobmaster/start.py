@@ -1,17 +1,22 @@
-"""How a run begins: resume, start afresh, restore a savepoint, or give up state on purpose."""
+"""How a run begins: resume, start afresh, follow a complete one, restore a savepoint, or give up state on purpose."""
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from millstream.checkpoint.head import Head, Origin
+from millstream.checkpoint.run_record import RunRecord
 from millstream.checkpoint.savepoint import Savepoint, read_savepoint
 from millstream.errors import CheckpointRefused
 from millstream.plan.start import Start
+
+REMEMBERED = 1000
+"""Lineages of earlier runs that a checkpoint remembers."""
 
 
 class StartingPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +52,7 @@ class StartNew:
     origin: Origin
 
 
-def starting_point(stored: Head | None, job: str, token: int, start: Start) -> StartingPoint:
+def starting_point(stored: Head | None, job: str, token: int, start: Start, asked: Asked) -> StartingPoint:
     """Choose the lineage; nothing is written here."""
     if stored is not None and stored.job != job:
         msg = "the checkpoint belongs to another job"
@@ -55,7 +60,7 @@ def starting_point(stored: Head | None, job: str, token: int, start: Start) -> S
             msg, code="CKPT-005", found=stored.job, known=job, hint="run that job, or use another checkpoint directory"
         )
     asked_for = None if start.savepoint is None else read_savepoint(start.savepoint)
-    match decide_lineage(stored, start, asked_for):
+    match decide_lineage(stored, start, asked_for, asked):
         case GoOn(head):
             head, is_new = msgspec.structs.replace(head, token=token), False
         case StartNew(origin):
@@ -65,27 +70,82 @@ def starting_point(stored: Head | None, job: str, token: int, start: Start) -> S
     return StartingPoint(head=head, savepoint=savepoint, is_new=is_new)
 
 
-def decide_lineage(stored: Head | None, start: Start, asked_for: Savepoint | None) -> GoOn | StartNew:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a start knows beside the words of the person: what the run is given, and what it may begin behind."""
+
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    follows: bool = False
+    """The last run is complete and published, and another one is to begin behind it."""
+    carried: str = ""
+    """Where that finds what it takes over; empty when that is nothing."""
+
+
+def decide_lineage(
+    stored: Head | None, start: Start, asked_for: Savepoint | None, asked: Asked | None = None
+) -> GoOn | StartNew:
     """Whether the lineage of a checkpoint goes on.
 
     Args:
         stored: the head of the checkpoint, if there is one that can be read.
         start: what the person who starts the job says.
         asked_for: the savepoint that `start` names.
+        asked: what else is known of the start.
     """
-    if asked_for is not None:
-        return _restored(stored, start, asked_for)
-    if start.ignore_state_once and (stored is None or not stored.origin.ignored):
+    asked = asked or Asked()
+    if asked_for is not None and not _is_restored(stored, asked_for):
+        return _restored(stored, start, asked_for, asked)
+    if asked_for is None and start.ignore_state_once and (stored is None or not stored.origin.ignored):
         ignored = "unreadable" if stored is None else stored.lineage
-        return StartNew(Origin(ignored=ignored, newer_output=start.newer_output, replaced=_replaced(stored)))
-    return StartNew(Origin()) if stored is None else GoOn(stored)
+        origin = Origin(ignored=ignored, newer_output=start.newer_output, replaced=_replaced(stored))
+        return StartNew(msgspec.structs.replace(origin, run=_first(start, asked)))
+    if stored is None:
+        return StartNew(Origin(run=_first(start, asked)))
+    if asked.follows:
+        return StartNew(_following(stored, start, asked))
+    return GoOn(msgspec.structs.replace(stored, origin=_with_last_word(stored, start)) if asked_for else stored)
 
 
-def _restored(stored: Head | None, start: Start, asked_for: Savepoint) -> GoOn | StartNew:
-    """A checkpoint that was restored from this savepoint already is resumed."""
-    wanted = (asked_for.id, asked_for.history)
-    if stored is not None and (stored.origin.savepoint_id, stored.origin.history) == wanted:
-        return GoOn(msgspec.structs.replace(stored, origin=_with_last_word(stored, start)))
+def _first(start: Start, asked: Asked) -> RunRecord:
+    return RunRecord(id=start.run, params=asked.params)
+
+
+def _following(stored: Head, start: Start, asked: Asked) -> Origin:
+    """A run of its own: everything that earlier ones published counts, and it closes nobody."""
+    assert stored.epoch is not None, "a run that is complete has a last epoch"
+    origin = stored.origin
+    history = [*origin.history, (stored.lineage, stored.epoch)][-REMEMBERED:]
+    return Origin(
+        savepoint=asked.carried,
+        savepoint_id=origin.savepoint_id,
+        history=history,
+        ignored=origin.ignored,
+        replaced=origin.replaced,
+        begins_run=True,
+        run=RunRecord(
+            number=origin.run.number + 1,
+            id=start.run,
+            carry=start.carry or "",
+            params=asked.params,
+            since=len(history),
+        ),
+    )
+
+
+def _is_restored(stored: Head | None, asked_for: Savepoint) -> bool:
+    """Whether the checkpoint began with that savepoint, in this run or an earlier one."""
+    if stored is None or stored.origin.savepoint_id != asked_for.id:
+        return False
+    return stored.origin.history[: len(asked_for.history)] == asked_for.history
+
+
+def _restored(stored: Head | None, start: Start, asked_for: Savepoint, asked: Asked) -> StartNew:
+    """The run of the savepoint goes on; behind one that was complete, another begins."""
+    run = msgspec.structs.replace(asked_for.run, params=asked.params)
+    if asked_for.plan.get("terminal"):
+        run = RunRecord(
+            number=run.number + 1, id=start.run, carry="state", params=asked.params, since=len(asked_for.history)
+        )
     return StartNew(
         Origin(
             savepoint=str(Path(start.savepoint or "").resolve()),
@@ -93,6 +153,7 @@ def _restored(stored: Head | None, start: Start, asked_for: Savepoint) -> GoOn |
             history=asked_for.history,
             newer_output=start.newer_output,
             replaced=_replaced(stored),
+            run=run,
         )
     )
 

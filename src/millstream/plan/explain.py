@@ -90,7 +90,7 @@ def _held(plan: DeploymentPlan) -> str:
 
 def deployment_text(plan: DeploymentPlan) -> str:
     """The surroundings of a plan: engine, state, checkpoint, credits and memory."""
-    memory = plan.memory
+    memory, requirements = plan.memory, plan.plan.graph.requirements
     facts = [
         ("mode", _mode(plan.mode)),
         ("master", plan.master),
@@ -99,6 +99,7 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("input", "bounded: ends with a terminal epoch" if plan.is_bounded else "unbounded: runs until it is stopped"),
         ("epochs", _interval(plan.plan.graph.requirements)),
         ("on stop", plan.on_stop),
+        *([("again", f"begins with {requirements.carry} of the run before")] if requirements.carry else []),
         *([("params", shown_params(plan.params))] if plan.params else []),
         *(("credit", _flow(flow)) for flow in plan.flow),
         *(

@@ -182,7 +182,7 @@ def test_every_manifest_holds_them_and_no_fingerprint_does(tmp_path):
     assert first.fingerprint == second.fingerprint == job.compile().partitioned.fingerprint
     job.run(local=True, checkpoint=tmp_path, params=SECOND)
     with open_view(tmp_path, None, read_only=True) as view:
-        assert view.manifest().params == {"day": "2024-01-02", "least": 4}
+        assert view.manifest().run.params == {"day": "2024-01-02", "least": 4}
 
 
 def test_an_interrupted_run_ends_with_what_it_was_given(tmp_path, failpoints):

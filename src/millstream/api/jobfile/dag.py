@@ -18,7 +18,17 @@ from millstream.errors import InvalidPlan, InvalidStep
 from millstream.registry import load_module
 
 SHAPE = ("source", "operators", "sink", "checkpoint_interval")
-_SETTINGS = ("guarantee", "mode", "parallelism", "max_parallelism", "rows_per_epoch", "on_stop", "chaining", "params")
+_SETTINGS = (
+    "guarantee",
+    "mode",
+    "parallelism",
+    "max_parallelism",
+    "rows_per_epoch",
+    "on_stop",
+    "chaining",
+    "params",
+    "carry",
+)
 _BESIDE = ("module", "connectors")
 _KEYS = ("job", "name", *SHAPE, *_SETTINGS, *_BESIDE)
 _FUNCTIONS = dict.fromkeys(("map", "flat_map", "map_batches", "async_map", "reduce", "process"), "function")

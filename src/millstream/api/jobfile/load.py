@@ -31,6 +31,7 @@ _JOB_KEYS = (
     "chaining",
     "mode",
     "params",
+    "carry",
     "steps",
 )
 _CHAIN = "start_new_chain"

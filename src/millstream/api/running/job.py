@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import uuid
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from millstream import errors, registry
 from millstream.api.running.control import Action, Answer, Pending, RunControl
 from millstream.api.running.result import EpochSummary, Listener, PartitionWatermark, RunResult
 from millstream.errors import InvalidStep, MillstreamError, StepFailed
+from millstream.graph.model import Carry, checked_carry
 from millstream.model.connector import NewerOutput
 from millstream.model.time import DurationLike, duration_ms
 from millstream.plan.deployment import DeploymentPlan
@@ -24,6 +26,7 @@ from millstream.tracebacks import public
 NEWER_OUTPUT = get_args(NewerOutput)
 _KEPT_EPOCHS = 1000
 _POLL_SECONDS = 0.1
+_LONGEST_ID = 200
 
 
 class JobRunner(Protocol):
@@ -42,6 +45,8 @@ def engine_for(
     on_newer_output: NewerOutput = "refuse",
     allow_dropped_state: bool = False,
     ignore_state_once: bool = False,
+    carry: Carry | None = None,
+    run_id: str | None = None,
     **options: Any,
 ) -> JobRunner:
     """The engine of a run, told where to begin. Engines are found by name: one of them brings pyspark along."""
@@ -56,9 +61,19 @@ def engine_for(
         newer_output=on_newer_output,
         allow_dropped_state=flag("allow_dropped_state", allow_dropped_state),
         ignore_state_once=flag("ignore_state_once", ignore_state_once),
+        carry=deployment.plan.graph.requirements.carry if carry is None else checked_carry(carry),
+        run=uuid.uuid4().hex[:12] if run_id is None else _run_id(run_id),
     )
     engine = registry.find("engines", "local" if local else "spark")
     return partial(engine.run, deployment, start=start, **options)
+
+
+def _run_id(given: object) -> str:
+    if isinstance(given, str) and 0 < len(given) <= _LONGEST_ID and given.isprintable():
+        return given
+    msg = "run_id does not name a run"
+    known = f"1 to {_LONGEST_ID} printable characters"
+    raise InvalidStep(msg, code="RUN-027", found=repr(given), known=known, hint="pass for example '2024-01-31'")
 
 
 def listening(on_epoch: Listener | None) -> Listener | None:

@@ -158,6 +158,9 @@ class RunResult:
     resumed_from: int | None = None
     guarantee: str = "exactly_once"
     mode: str = "STREAMING"
+    run: int = 1
+    """Its number: a job that is complete may be run again."""
+    run_id: str = ""
     ended: Ending = "finished"
     savepoint: str | None = None
     """The savepoint it took last."""

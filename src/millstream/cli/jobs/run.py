@@ -38,7 +38,7 @@ from millstream.cli.options import (
     model_of,
     params_of,
 )
-from millstream.graph.model import OnStop
+from millstream.graph.model import Carry, OnStop
 from millstream.jobmaster.metrics.file import MetricsFile
 from millstream.model.connector import NewerOutput
 from millstream.plan.compile import compile_job
@@ -65,6 +65,12 @@ def run(
     ignore_state_once: Annotated[
         bool, typer.Option("--ignore-state-once", help="Give the checkpoint's state up and start over, once.")
     ] = False,
+    carry: Annotated[
+        Carry | None, typer.Option("--carry", help="What the run begins with if the last one is complete.")
+    ] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Names the run: started again, it is a retry.")
+    ] = None,
     min_pause: MinPause = None,
     epoch_timeout: EpochTimeout = None,
     retain: Retain = None,
@@ -91,7 +97,8 @@ def run(
         options = RunOptions(
             local=local, checkpoint=checkpoint, manifests=manifests, from_savepoint=from_savepoint,
             on_newer_output=on_newer_output, allow_dropped_state=allow_dropped_state, ignore_state_once=ignore_state_once,
-            epochs=epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term), master=master,
+            carry=carry, run_id=run_id, master=master,
+            epochs=epochs_of(min_pause, epoch_timeout, retain, tolerate_failures, lease_term),
             state_backend=state_backend,  # type: ignore[arg-type]  # an unknown one is refused by the plan
             confs=confs_of(confs), params=params_of(params), on_stop=on_stop,
         )  # fmt: skip

@@ -61,6 +61,9 @@ class DiscoveryLog:
         """Checksum of the lines up to here."""
         self.files: list[FoundFile] = []
         self.is_complete = False
+        """Whether no more files follow in this run."""
+        self._run = ""
+        """The lineage for whose run it was opened again behind an earlier one."""
         if self._path is not None:
             self._open(self._path)
 
@@ -82,29 +85,40 @@ class DiscoveryLog:
             try:
                 entry = json.loads(line)
                 self._sum = _checked_sum(entry, self._sum)
-                is_end = "complete" in entry
-                read += [] if is_end else [FoundFile.from_json(entry)]
+                read += [] if self._note(entry) else [FoundFile.from_json(entry)]
             except (ValueError, KeyError, TypeError, AttributeError):
                 msg = f"line {number} of the discovery log {str(path)!r} cannot be read, or was changed"
                 raise CheckpointRefused(msg, code="FILES-003", hint="restore the checkpoint folder") from None
-            self.is_complete = self.is_complete or is_end
         self.files.extend(read)
         return read
 
+    def _note(self, entry: dict[str, Any]) -> bool:
+        """Whether a line is about the run and names no file: that its files are complete, or that another one began."""
+        if "again" in entry:
+            self._run = str(entry["again"])
+        self.is_complete = "complete" in entry or (self.is_complete and "again" not in entry)
+        return "complete" in entry or "again" in entry
+
+    def begin_run(self, lineage: str) -> None:
+        """Another run begins behind the one that wrote this log: what is new since then belongs to it. Repeatable."""
+        if self._run != lineage:
+            self._append_entries([{"again": lineage}])
+            self._run, self.is_complete = lineage, False
+
     def append(self, files: Sequence[FoundFile], *, complete: bool) -> None:
         """Write files down, durably before they can be seen; `complete` says that no more will follow."""
-        entries = [each.to_json() for each in files] + ([{"complete": True}] if complete else [])
-        if not entries:
-            return
-        if self._path is not None:
+        self._append_entries([each.to_json() for each in files] + ([{"complete": True}] if complete else []))
+        self.files.extend(files)
+        self.is_complete = complete
+
+    def _append_entries(self, entries: Sequence[dict[str, Any]]) -> None:
+        if entries and self._path is not None:
             checksum, lines = self._sum, []
             for entry in entries:
                 checksum = _sum_of(entry, checksum)
                 lines.append(json.dumps({**entry, "sum": checksum}).encode() + b"\n")
             self._append(self._path, b"".join(lines))
             self._sum = checksum
-        self.files.extend(files)
-        self.is_complete = complete
 
     def adopt(self) -> list[FoundFile]:
         """Files that a predecessor wrote down after its log was copied, when this one has not gone another way since.

@@ -31,7 +31,7 @@ class FilesEnumerator:
     def __init__(self, options: Options, context: SourceContext) -> None:
         self._store, self._root = open_store(options["path"])
         self._watch: bool = options["watch"]
-        self._step = context.step
+        self._step, self._lineage = context.step, context.lineage
         self._discovery = Discovery(self._store, self._root, dict(options), step=context.step)
         self._log = DiscoveryLog(context.log_dir, context.token)
         self._units: list[tuple[FoundFile, Unit]] = []
@@ -50,6 +50,11 @@ class FilesEnumerator:
     def initial(self) -> Position:
         """Before the first unit."""
         return {"unit": 0}
+
+    def next_run(self, position: Position) -> Position:
+        """Behind the units that were dealt; files that came since are found by this run."""
+        self._log.begin_run(self._lineage)
+        return position
 
     def advance(self, start: Position, credit: int) -> Advance:
         """Take units until their rows use up the credit, at least one; look for new files when they do not."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from millstream.checkpoint.head import Origin
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import Savepoint
-from millstream.contract.source import SplitEnumerator
+from millstream.contract.source import RerunEnumerator, SplitEnumerator
 from millstream.jobmaster.connectors import uids_of
 from millstream.jobmaster.planner.learned import PlannerState
 from millstream.jobmaster.planner.planner import Clock, Planner
@@ -59,6 +61,7 @@ def open_planner(
     *,
     savepoint: Savepoint | None,
     newest: EpochManifest | None,
+    origin: Origin,
 ) -> Planner:
     """The planner of a run, told what stood before it."""
     uids = uids_of(deployment)
@@ -66,13 +69,28 @@ def open_planner(
     planner = Planner(deployment, sources, clock, state)
     match planner_origin(savepoint, newest):
         case WhereSavepointEnded(restored):
-            planner.state = restored_state(restored, uids, planner.at_source)
-            planner.start_from(restored_plan(restored, uids))
+            plan = restored_plan(restored, uids)
+            if origin.begins_run:
+                plan = msgspec.structs.replace(plan, sources=_next_run(plan.sources, sources))
+            if origin.begins_run and origin.run.carry == "position":
+                plan = EpochPlan(epoch=plan.epoch, now=plan.now, sources=plan.sources)
+            else:
+                planner.state = restored_state(restored, uids, planner.at_source)
+            planner.start_from(plan)
         case BehindFirst(first):
             planner.start_from(_before_first(first, {step: uids[step] for step in sources}))
         case Afresh() | BehindNewest():
             pass
     return planner
+
+
+def _next_run(positions: Mapping[str, Any], sources: Mapping[str, SplitEnumerator]) -> dict[str, Any]:
+    """Where the sources go on behind the run before."""
+    begun = {step: sources[step] for step in positions}
+    return {
+        step: source.next_run(positions[step]) if isinstance(source, RerunEnumerator) else positions[step]
+        for step, source in begun.items()
+    }
 
 
 def _before_first(first: EpochManifest, uids: Mapping[str, str]) -> EpochPlan:

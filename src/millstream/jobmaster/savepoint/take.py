@@ -65,6 +65,7 @@ def _record(
         history=history,
         epoch=manifest.epoch,
         token=manifest.token,
+        run=manifest.run,
         guarantee=manifest.guarantee,
         fingerprint=manifest.fingerprint,
         fingerprint_steps=manifest.fingerprint_steps,

@@ -122,6 +122,15 @@ class SourceContract:
         if source.folder is not None:
             assert open_source(token=2).initial() == start, "before the first epoch, only the folder remembers"
 
+    def test_another_run_begins_behind_the_last_and_repeats_nothing(self, source, open_source):
+        path, _ = read_all(source, open_source(), 50)
+        start = open_source(token=2, lineage="L2").next_run(path[-1])
+        again = open_source(token=3, lineage="L2")
+        if source.folder is not None:
+            assert again.next_run(path[-1]) == start, "before the first epoch, only the folder remembers"
+        if source.is_bounded:
+            assert walked(again, start, 50)[1] == []
+
     def test_old_and_new_owner_at_once(self, source, open_source):
         if source.folder is None:
             pytest.skip("without a folder there is one owner")

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from millstream.contract.source import BadRecord, Credit, SourceContext
+from millstream.contract.source import BadRecord, Credit, RerunEnumerator, SourceContext
 from millstream.model.connector import checked_options, source_declaration
 from millstream.records.codecs import batch_to_rows
 from millstream.registry import load
@@ -37,7 +37,7 @@ class SourceUnderTest:
 class Opened:
     """One owner's enumerator, with every value as it comes back from a log: through JSON."""
 
-    def __init__(self, source, *, token=1, folder=None):
+    def __init__(self, source, *, token=1, folder=None, lineage="L1"):
         declared = source_declaration(source.spec)
         options = checked_options(declared.options, source.spec.options, step="in", name=source.spec.name)
         self.schema = source.schema
@@ -48,13 +48,18 @@ class Opened:
             parallelism=source.parallelism,
             token=token,
             job="contract",
-            lineage="L1",
+            lineage=lineage,
         )
         self.enumerator = load(declared.enumerator)(options, context)
         self._reader = lambda: load(declared.reader)(options, source.schema)
 
     def initial(self):
         return logged(self.enumerator.initial())
+
+    def next_run(self, position):
+        """Where another run begins behind one that ended there."""
+        asked = self.enumerator
+        return logged(asked.next_run(logged(position))) if isinstance(asked, RerunEnumerator) else position
 
     def advance(self, start, credit, paused=None):
         asked = self.enumerator
