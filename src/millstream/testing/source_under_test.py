@@ -30,8 +30,8 @@ from millstream.registry import load
 class SourceUnderTest:
     """What a test file says of its connector. `spec` and `schema` open it; the rest is overridden where it differs."""
 
-    spec: ConnectorSpec
-    schema: Schema
+    spec: ConnectorSpec | None = None
+    schema: Schema | None = None
     is_bounded = True
     parallelism = 2
     folder: Path | None = None
@@ -57,6 +57,8 @@ class OpenedSource:
     """One owner's enumerator, with every value as it comes back from a log: through JSON."""
 
     def __init__(self, source: SourceUnderTest, *, token: int = 1, folder: Path | None = None) -> None:
+        assert source.spec is not None, "the source under test has a spec"
+        assert source.schema is not None, "the source under test has a schema"
         declared = source_declaration(source.spec)
         options = checked_options(declared.options, source.spec.options, step="in", name=source.spec.name)
         self.schema = source.schema

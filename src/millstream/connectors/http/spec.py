@@ -178,6 +178,7 @@ DECLARATION = ConnectorDeclaration(
         schema=_inferred,
         mode=Mode.BATCH_ROLLER,
         check=check_source,
+        sample="millstream.connectors.http.sample:sample",
     ),
     sink=SinkDeclaration(
         options={**_SINK, **_SHARED},
@@ -186,5 +187,6 @@ DECLARATION = ConnectorDeclaration(
         writer="millstream.connectors.http.sink:HttpWriter",
         committer="millstream.connectors.http.sink:HttpCommitter",
         check=check_sink,
+        variants=({}, {"idempotent": False}),
     ),
 )
