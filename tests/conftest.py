@@ -9,10 +9,11 @@ from millstream.plan.deployment import Deployment
 
 # Assertions of the shared suite explain themselves like those of a test file.
 pytest.register_assert_rewrite(
-    "tests.unit.connectors.sinks.contract",
-    "tests.unit.connectors.sinks.concurrency",
-    "tests.unit.connectors.sources.source_contract",
-    "tests.unit.connectors.sources.source_under_test",
+    "millstream.testing.sink_contract",
+    "millstream.testing.sink_race",
+    "millstream.testing.sink_succession",
+    "millstream.testing.source_contract",
+    "millstream.testing.source_under_test",
 )
 
 

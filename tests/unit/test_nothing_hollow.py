@@ -60,6 +60,8 @@ UNUSED = {
     "millstream.testing.marks:ABORT": FOR_TESTS_OF_USERS,
     "millstream.testing.marks:ADVANCE_CLOCK": FOR_TESTS_OF_USERS,
     "millstream.testing.marks:WATERMARK": FOR_TESTS_OF_USERS,
+    "millstream.testing.sink_contract:SinkContract": FOR_TESTS_OF_USERS,
+    "millstream.testing.source_contract:SourceContract": FOR_TESTS_OF_USERS,
 }
 MEMBERS = {
     "SourceCapability.BEST_EFFORT": TO_COME,
@@ -70,7 +72,6 @@ ALTERNATIVES = {
 }
 CAPABILITIES = {
     "SourceCapability.TRANSACTIONAL_READ": TO_COME,
-    "SourceCapability.AT_LEAST_ONCE": TO_COME,
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.UPSERT_BY_KEY": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,

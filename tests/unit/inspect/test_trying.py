@@ -6,6 +6,8 @@ import sqlite3
 import tempfile
 
 import pytest
+from tests.servers.http import serving
+from tests.unit.connectors.http.apis import pages_of
 
 import millstream as ms
 from millstream.errors import ExternalFailure, InvalidSchema, InvalidStep
@@ -73,6 +75,33 @@ def test_what_fails_is_told_as_in_a_run():
 
     with pytest.raises(ExternalFailure, match="nobody answers"):
         look(ms.loader(fails, replayable=True))
+
+
+def test_one_page_of_an_api_is_asked_for():
+    table = [{"id": number, "name": f"n{number}"} for number in range(40)]
+    answer = pages_of(table, 10)
+    asked = []
+
+    def counted(request):
+        asked.append(request.path)
+        return answer(request)
+
+    with serving(counted) as api:
+        spec = ms.http(f"{api.url}/items", records="items", paginator={"type": "page"}, allow_private=True)
+        shown = look(spec, schema="id long, name string", limit=3)
+    assert shown.rows == table[:3]
+    assert asked == ["/items"]
+
+
+def test_a_table_is_shown_with_the_way_it_is_read(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, name TEXT)")
+        database.executemany("INSERT INTO orders VALUES (?, ?)", [(number, f"n{number}") for number in range(30)])
+    database.close()
+    shown = look(ms.jdbc_table(f"sqlite:///{tmp_path}/shop.db", "orders"), schema="id long, name string", limit=2)
+    assert shown.rows == [{"id": 0, "name": "n0"}, {"id": 1, "name": "n1"}]
+    assert shown.found[:2] == ["read in ranges of id", "about 30 rows"]
+    assert shown.found[2].startswith("plan: SEARCH")
 
 
 def test_a_step_that_is_neither_source_nor_sink_is_refused():

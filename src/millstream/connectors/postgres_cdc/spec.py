@@ -258,5 +258,7 @@ DECLARATION = ConnectorDeclaration(
         enumerator="millstream.connectors.postgres_cdc.source:CdcEnumerator",
         reader="millstream.connectors.postgres_cdc.reader:CdcReader",
         check=_check,
+        variants=({}, {"unchanged": "lookup"}),
+        sample="millstream.connectors.postgres_cdc.sample:sample",
     ),
 )

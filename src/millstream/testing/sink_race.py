@@ -1,31 +1,34 @@
 """Many committers with random tokens on random epochs at the same time."""
 
+from __future__ import annotations
+
 import dataclasses
 import random
 import threading
-
-from tests.unit.connectors.sinks.under_test import Owner, rows
+from collections.abc import Sequence
 
 from millstream.errors import Fenced
+from millstream.records.codecs import Row
+from millstream.testing.sink_under_test import SinkOwner, SinkUnderTest, rows
 
 COMMITTERS = 12
 EPOCHS = 6
 
 
 @dataclasses.dataclass
-class Outcome:
+class RaceOutcome:
     """What the committers were told."""
 
-    content: dict
-    published: set = dataclasses.field(default_factory=set)
+    content: dict[int, list[Row]]
+    published: set[int] = dataclasses.field(default_factory=set)
     fenced: int = 0
-    unexpected: list = dataclasses.field(default_factory=list)
+    unexpected: list[str] = dataclasses.field(default_factory=list)
 
 
-def race(sink, *, seed):
+def race(sink: SinkUnderTest, *, seed: int) -> RaceOutcome:
     """Each committer fences with a random token and publishes a few random epochs; a fenced one ends."""
     chance = random.Random(seed)
-    outcome = Outcome({epoch: rows(epoch * 100, 20) for epoch in range(EPOCHS)})
+    outcome = RaceOutcome({epoch: rows(epoch * 100, 20) for epoch in range(EPOCHS)})
     plans = [(chance.randint(1, 6), chance.sample(range(EPOCHS), 3)) for _ in range(COMMITTERS)]
     start = threading.Barrier(COMMITTERS)
     threads = [
@@ -39,10 +42,17 @@ def race(sink, *, seed):
     return outcome
 
 
-def _commit(sink, outcome, start, number, token, epochs):
+def _commit(
+    sink: SinkUnderTest,
+    outcome: RaceOutcome,
+    start: threading.Barrier,
+    number: int,
+    token: int,
+    epochs: Sequence[int],
+) -> None:
     try:
         start.wait(60)
-        owner = Owner(sink, token=token)
+        owner = SinkOwner(sink, token=token)
         for epoch in epochs:
             content = outcome.content[epoch]
             owner.run(epoch, content[:7], content[7:], attempt=f"c{number}-")
