@@ -133,7 +133,7 @@ def _own_slot(server: CdcServer, options: Options, log_dir: Path | None, step: s
     slot: str = options["slot"]
 
     def claim() -> Any:
-        if options["create"] and server.status(slot).plugin is not None:
+        if options["create"] and server.status(slot).is_there:
             msg = f"slot {slot!r} is there already, and this checkpoint did not make it: its changes may be another's"
             hint = f"choose another slot=, or SELECT pg_drop_replication_slot('{slot}'); with create=False it is taken as it is"
             raise StepFailed(msg, code="CDC-005", step=step, hint=hint)
@@ -141,10 +141,10 @@ def _own_slot(server: CdcServer, options: Options, log_dir: Path | None, step: s
 
     decided_once(log_dir, "slot", claim)
     status = server.status(slot)
-    if status.plugin is None and options["create"]:
+    if not status.is_there and options["create"]:
         # It waits for every transaction that writes to end, however long that takes.
         statement = "SELECT FROM pg_create_logical_replication_slot($1, 'pgoutput')"
-        _make(server, statement, slot, is_there=lambda: server.status(slot).plugin is not None)
+        _make(server, statement, slot, is_there=lambda: server.status(slot).is_there)
         status = server.status(slot)
     check_slot(status, options, step)
     return status
@@ -166,7 +166,7 @@ def check_slot(status: SlotStatus, options: Options, step: str, *, start: int | 
         StepFailed: (CDC-007) changes are lost; (CDC-005) it is another kind of slot.
     """
     slot, problem = options["slot"], None
-    if status.plugin is None:
+    if not status.is_there:
         problem = "does not exist"
     elif status.invalidation is not None or status.wal_status == "lost":
         problem = f"has lost the log that it needs ({status.invalidation or 'wal_removed'})"
@@ -186,6 +186,6 @@ def check_slot(status: SlotStatus, options: Options, step: str, *, start: int | 
 
 
 def _places(status: SlotStatus, start: int | None) -> str | None:
-    if status.plugin is None or start is None:
+    if not status.is_there or start is None:
         return None
     return f"the slot stands at {lsn_text(status.confirmed)}, the job at {lsn_text(start)}"

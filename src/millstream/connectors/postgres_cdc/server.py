@@ -23,7 +23,7 @@ SELECT set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO, YMD',
        set_config('bytea_output', 'hex', false), set_config('extra_float_digits', '1', false),
        set_config('intervalstyle', 'postgres', false), set_config('statement_timeout', '0', false)"""
 _STATUS = """
-SELECT pg_current_wal_flush_lsn()::text, s.plugin, s.database = current_database(),
+SELECT pg_current_wal_flush_lsn()::text, s.slot_name IS NOT NULL, s.plugin::text, s.database = current_database(),
        s.confirmed_flush_lsn::text, s.wal_status, to_jsonb(s) ->> 'invalidation_reason',
        pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn)::bigint
 FROM (SELECT 1) one LEFT JOIN pg_replication_slots s ON s.slot_name = $1"""
@@ -34,8 +34,8 @@ class SlotStatus:
     """A slot as it is now, and how far the log is written."""
 
     flushed: int
+    is_there: bool
     plugin: str | None
-    """`None`: there is no such slot."""
     is_of_database: bool
     confirmed: int
     """Everything before it can never be read again."""
@@ -55,9 +55,12 @@ class CdcServer:
 
     def status(self, slot: str) -> SlotStatus:
         """The slot and the end of the log."""
-        ((flushed, plugin, is_here, confirmed, wal_status, invalidation, retained),) = self.rows(_STATUS, slot)
+        ((flushed, is_there, plugin, is_here, confirmed, wal_status, invalidation, retained),) = self.rows(
+            _STATUS, slot
+        )
         return SlotStatus(
             flushed=lsn_number(flushed),
+            is_there=is_there,
             plugin=plugin,
             is_of_database=bool(is_here),
             confirmed=lsn_number(confirmed) if confirmed else 0,
