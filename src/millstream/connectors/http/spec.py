@@ -180,7 +180,6 @@ DECLARATION = ConnectorDeclaration(
         sample="millstream.connectors.http.sample:sample",
         mode=Mode.BATCH_ROLLER,
         check=check_source,
-        sample="millstream.connectors.http.sample:sample",
     ),
     sink=SinkDeclaration(
         options={**_SINK, **_SHARED},
@@ -190,6 +189,5 @@ DECLARATION = ConnectorDeclaration(
         writer="millstream.connectors.http.sink:HttpWriter",
         committer="millstream.connectors.http.sink:HttpCommitter",
         check=check_sink,
-        variants=({}, {"idempotent": False}),
     ),
 )
