@@ -92,6 +92,16 @@ class Round:
         return 0
 
     @property
+    def checks(self):
+        """What is checked in the end beside what always is."""
+        return ()
+
+    def is_whole(self, found):
+        """Whether the manifests of all epochs are still there."""
+        epochs = sum(last + 1 - self.bases.get(lineage, 0) for lineage, last in found["lineages"].items())
+        return len(found["manifests"]) == epochs
+
+    @property
     def has_postgres(self):
         return bool(set(self.config["streams"].values()) & {"postgres", "outbox", "upsert"})
 

@@ -180,8 +180,8 @@ class Chaos:
         """The command that runs a round again."""
         sinks = ",".join(self.sinks)
         return (
-            f"python -m tests.chaos --world {self.world} --seed {self.seed} --round {number} --engine {self.engine} --sinks {sinks} "
-            f"--rows {self.size.rows_per_file} --faults {self.size.faults}"
+            f"python -m tests.chaos --world {self.world} --seed {self.seed} --round {number} --engine {self.engine} "
+            f"--sinks {sinks} --rows {self.size.rows_per_file} --faults {self.size.faults}"
         ) + (f" --only {shlex.quote(self.only)}" if self.only else "")
 
     def numbers(self, seconds):

@@ -5,14 +5,15 @@ import time
 
 from confluent_kafka import TopicPartition
 from tests.chaos.kafka.world import PARTITIONS, TRANSACTION_SECONDS
-from tests.chaos.nemesis import await_stop, nth, replaced_while_stopped
+from tests.chaos.nemesis import await_stop, nth, passes, replaced_while_stopped
 from tests.chaos.process import await_true
 from tests.chaos.round import Anomaly
 from tests.chaos.workload import SOURCES
 
 _END_TRANSACTION = 26
 _STEP_FAILED_EXIT = 13
-_LONG_LEASE = 60_000
+_LEASE, _LONG_LEASE = 4_000, 60_000
+"""Longer than the looks at a process that stopped where it was not meant to; longer than a transaction."""
 
 
 def is_commit(data):
@@ -128,34 +129,56 @@ def late_commit(round_):
 def outlive_transaction(round_):
     """SIGSTOP inside a transaction until the broker has ended it; nobody else comes; SIGCONT: the epoch is sent again."""
     round_.feed(8)
-    usual, round_.config["lease_term"] = round_.config["lease_term"], _LONG_LEASE
     # Short, for the pause lasts longer.
     round_.config["broker"]["transaction_timeout"] = "2s"
-    process = round_.start(f"sink_transaction:{nth(round_, 'sink_transaction')}:stop")
-    round_.config["lease_term"], round_.config["broker"]["transaction_timeout"] = usual, f"{TRANSACTION_SECONDS}s"
-    await_stop(round_, process)
+    process = _stopped_in_transaction(round_, lease_term=_LONG_LEASE)
+    round_.config["broker"]["transaction_timeout"] = f"{TRANSACTION_SECONDS}s"
     since = round_.progress()
-    is_kafka = bool(round_.outputs.open_transactions())
-    await_true(lambda: not round_.outputs.open_transactions(), 30, "the end of the transaction by the broker")
-    process.signal(signal.SIGCONT)
-    round_.sometimes.add("transaction outlived" if is_kafka else "pause in a transaction of PostgreSQL")
+    await_true(lambda: not round_.outputs.open_transactions(), 60, "the end of the transaction by the broker")
+    _wake(round_, process)
+    round_.sometimes.add("transaction outlived")
     round_.await_epochs(process, 2, since=since)
     # The lease is a long one: it ends in order, so that the next owner need not wait for it.
     round_.ask("cancel", f"c{len(round_.history.entries)}")
     code = process.wait(round_.patience)
     if code != 0:
         raise Anomaly(f"cancelled, the job ended with {code}: {process.end}")
-    round_.history.note("outlive a transaction", "ok", kafka=is_kafka, epochs=round_.progress())
+    round_.history.note("outlive a transaction", "ok", epochs=round_.progress())
 
 
 def takeover_in_transaction(round_):
     """SIGSTOP inside a transaction beyond the lease; another owner runs; SIGCONT."""
     round_.feed(8)
-    process = round_.start(f"sink_transaction:{nth(round_, 'sink_transaction')}:stop")
-    await_stop(round_, process)
-    if round_.outputs.open_transactions():
-        round_.sometimes.add("replaced in a Kafka transaction")
+    process = _stopped_in_transaction(round_, lease_term=_LEASE)
+    round_.sometimes.add("replaced in a Kafka transaction")
     replaced_while_stopped(round_, process, "sink_transaction")
+
+
+def _stopped_in_transaction(round_, *, lease_term):
+    """A process that stands still in a transaction of the broker. Databases pass the same place, and are let go on."""
+    first, often = nth(round_, "sink_transaction"), passes(round_, "sink_transaction")
+    usual, round_.config["lease_term"] = round_.config["lease_term"], lease_term
+    process = round_.start(",".join(f"sink_transaction:{first + more}:stop" for more in range(often)))
+    round_.config["lease_term"] = usual
+    while True:
+        await_stop(round_, process)
+        if round_.outputs.open_transactions():
+            return process
+        round_.pauses -= 1
+        process.signal(signal.SIGCONT)
+        await_true(lambda: not process.is_stopped, round_.patience, "the end of a pause")
+
+
+def _wake(round_, process):
+    """Let it go on, wherever it stops again, until its epoch is published."""
+    since = round_.progress()
+
+    def is_on():
+        if process.is_stopped:
+            process.signal(signal.SIGCONT)
+        return process.code is not None or round_.progress() > since
+
+    await_true(is_on, round_.patience, "an epoch after the pause")
 
 
 # Records that are gone.
