@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from tests.chaos.bounded import job as bounded
+
 import millstream as ms
 
 SCHEMA = "source string, seq long, key string, amount long, at long"
@@ -104,12 +106,12 @@ def build(config):
 
 
 def run(config):
-    job = build(config)
+    job = bounded.build(config) if "bounded" in config else build(config)
     options = {} if config["engine"] == "local" else {"master": "local[2]"}
     return job.run(
         local=config["engine"] == "local",
         checkpoint=config["checkpoint"],
-        manifests=config["manifests"],
+        manifests=config.get("manifests"),
         from_savepoint=config.get("savepoint"),
         epochs=ms.EpochPolicy(lease_term=config["lease_term"], retained=config["retained"], timeout=60_000),
         **options,

@@ -208,7 +208,9 @@ def options(arguments):
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     parser.add_argument("--kills", type=int, default=40, help="end after that many kills")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no round after that")
-    parser.add_argument("--world", choices=("files", "kafka"), default="files", help="where rows come from and go to")
+    parser.add_argument(
+        "--world", choices=("files", "kafka", "bounded"), default="files", help="where rows come from and go to"
+    )
     parser.add_argument("--engine", choices=("local", "spark", "both"), default="local")
     parser.add_argument("--sinks", default=",".join(SINKS))
     parser.add_argument("--round", type=int, default=None, help="only this round: repeats a failure")
@@ -228,6 +230,8 @@ def main(arguments=None):
     engines = ("local", "spark") if chosen.engine == "both" else (chosen.engine,)
     root = Path(chosen.folder or tempfile.mkdtemp(prefix="ms-chaos-"))
     print(f"seed {seed}, folder {root}", flush=True)
+    if chosen.world == "bounded":
+        return 0 if importlib.import_module("tests.chaos.bounded.run").main(chosen, seed, root) else 1
     is_clean = True
     for engine in engines:
         is_clean = _run_engine(chosen, seed, engine, root) and is_clean

@@ -170,15 +170,16 @@ def _stopped_in_transaction(round_, *, lease_term):
 
 
 def _wake(round_, process):
-    """Let it go on, wherever it stops again, until its epoch is published."""
+    """Let it go on, wherever it stops again: the armed places are those of one epoch, which may begin in the middle of one."""
     since = round_.progress()
+    round_.feed(8)
 
     def is_on():
         if process.is_stopped:
             process.signal(signal.SIGCONT)
-        return process.code is not None or round_.progress() > since
+        return process.code is not None or round_.progress() > since + 2
 
-    await_true(is_on, round_.patience, "an epoch after the pause")
+    await_true(is_on, round_.patience, "epochs after the pause")
 
 
 # Records that are gone.
