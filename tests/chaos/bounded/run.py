@@ -130,12 +130,12 @@ class BoundedRun:
                 self.problems.append(f"I1 {name}: {lost} rows lost, {more} doubled or foreign")
 
 
-def chaos(mode, folder, seed, kills, *, rows=_ROWS, until=None):
+def chaos(mode, folder, seed, kills, *, rows=_ROWS, until=None, **servers):
     """Runs of one mode until there were enough kills; what happened, in numbers."""
     total, began = collections.Counter(), time.monotonic()
     problems = []
     processes = Processes()
-    with opened_world(mode) as world:
+    with opened_world(mode, **servers) as world:
         try:
             while total["kills"] < kills and (until is None or time.monotonic() < until):
                 total["runs"] += 1
@@ -143,6 +143,8 @@ def chaos(mode, folder, seed, kills, *, rows=_ROWS, until=None):
                 run = BoundedRun(Path(folder) / name, f"{seed}/{name}", world, processes, rows=rows)
                 try:
                     run.play(min(_KILLS_PER_RUN, kills - total["kills"]))
+                except RuntimeError:
+                    pass  # it stands among the problems
                 finally:
                     total.update(kills=run.kills, starts=run.starts, fetches=run.fetches)
                     total["fetched twice"] += run.again

@@ -101,10 +101,11 @@ class KafkaWorld:
 
     mode = "kafka"
 
-    def __init__(self, opened):
-        self._server = KafkaServer()
-        opened.callback(self._server.stop)
-        self._server.start()
+    def __init__(self, opened, broker=None):
+        self._server = broker or KafkaServer()
+        if broker is None:
+            opened.callback(self._server.stop)
+            self._server.start()
 
     def fill(self, rows):
         self._topic = self._server.topic(3)
@@ -126,6 +127,7 @@ WORLDS = {"http": HttpWorld, "jdbc": JdbcWorld, "kafka": KafkaWorld}
 
 
 @contextlib.contextmanager
-def opened_world(mode):
+def opened_world(mode, **servers):
+    """The world of a mode; `broker` is one that is there already."""
     with contextlib.ExitStack() as opened:
-        yield WORLDS[mode](opened)
+        yield WORLDS[mode](opened, **servers)
