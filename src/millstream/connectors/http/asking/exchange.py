@@ -72,13 +72,15 @@ class Exchange:
             ExternalFailure: there is no usable answer, for as often and as long as it was asked for.
             ExchangeClosed: whoever asks is closing.
         """
-        attempt, is_renewed = 1, not self._keeper.can_renew
+        attempt, limited, is_renewed = 1, 0, not self._keeper.can_renew
         while True:
             self._take_turn(request, resting)
             credential = self._keeper.current()
             answer, said = self._sent(request, credential)
             now = self._clock.now()
-            decision = decided(self._rules, self._rates, answer, attempt=attempt, refreshed=is_renewed, now=now)
+            decision = decided(
+                self._rules, self._rates, answer, attempt=attempt, refreshed=is_renewed, now=now, limited=limited
+            )
             self._heed_quota(request, answer, now)
             match decision.action:
                 case "refresh_token":
@@ -87,7 +89,7 @@ class Exchange:
                 case "rate_limited" if self._keeper.rotate(credential):
                     pass
                 case "rate_limited" | "retry":
-                    attempt += decision.action == "retry"
+                    attempt, limited = attempt + (decision.action == "retry"), limited + (decision.action != "retry")
                     self._check_wait(decision.wait, decision.why, request)
                     self._rest(decision.wait, decision.why, resting)
                 case "fail":
