@@ -135,6 +135,7 @@ DECLARATION = ConnectorDeclaration(
         reader="millstream.connectors.files.source:FilesReader",
         is_bounded=_is_bounded,
         check=_check_source,
+        decode_again="millstream.connectors.files.source:decode_again",
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,
@@ -143,5 +144,7 @@ DECLARATION = ConnectorDeclaration(
         committer="millstream.connectors.files.sink:FilesCommitter",
         takes_watermark=_marks_partitions,
         probe="millstream.connectors.files.looking:look_at_folder",
+        read_back="millstream.connectors.files.letters:read_back",
+        remove="millstream.connectors.files.letters:remove",
     ),
 )

@@ -131,4 +131,5 @@ SINK = SinkDeclaration(
     writes_directly=_writes_directly,
     check=check_together,
     variants=tuple({"mode": mode} for mode in MODES),
+    read_back="millstream.connectors.kafka.letters:read_back",
 )

@@ -178,4 +178,5 @@ SOURCE = SourceDeclaration(
     reader="millstream.connectors.kafka.reader:KafkaReader",
     is_bounded=_is_bounded,
     check=_check,
+    decode_again="millstream.connectors.kafka.letters:decode_again",
 )
