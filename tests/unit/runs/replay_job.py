@@ -60,7 +60,7 @@ def build(place, rows, *, timed=True, dead=None, parallelism=2, fails=True):
         breaks(11, row)
         return {**row, "n": row["n"] * 2}
 
-    job = ms.Job("replayed", parallelism=parallelism, rows_per_epoch=7, carry="state")
+    job = ms.Job("replayed", parallelism=parallelism, rows_per_epoch=25, carry="state")
     stream = job.source("in", ms.memory(rows), schema=SCHEMA)
     if timed:
         stream = stream.event_time("at", id="time")
@@ -113,3 +113,9 @@ def ask(job, place, steps=STEPS):
     with open_view(Path(place) / "checkpoint") as view:
         boxes = {box.node.id: box for box in letter_boxes(job, view)}
         return {step: ask_replay(boxes[step], [each.letter for each in boxes[step].told()]) for step in steps}
+
+
+def letters(job, place, steps=STEPS):
+    """Per step: its letters and their states."""
+    with open_view(Path(place) / "checkpoint") as view:
+        return {box.node.id: box.told() for box in letter_boxes(job, view) if box.node.id in steps}
