@@ -17,7 +17,7 @@ from millstream.cli.show import json_text, show_rows
 from millstream.inspect.checkpoint import CheckpointView, open_view
 from millstream.inspect.letters.box import LetterBox, letter_box, letter_boxes
 from millstream.inspect.letters.letter import Told
-from millstream.inspect.letters.replaying import Asked, ask_replay
+from millstream.inspect.letters.replaying import ReplayAnswer, ask_replay
 from millstream.inspect.letters.summary import chosen, summary
 
 app = typer.Typer(help="Dead letters of a job: list, show, replay and remove them.", no_args_is_help=True)
@@ -132,7 +132,7 @@ def _state(view: CheckpointView) -> str:
     return "complete" if view.manifest().kind == "terminal" else "stopped"
 
 
-def _show_asked(asked: Asked, state: str, output: str) -> None:
+def _show_asked(asked: ReplayAnswer, state: str, output: str) -> None:
     if output == "json":
         refused = [{"id": name, "reason": reason} for name, reason in asked.refused]
         typer.echo(json_text({"replayed": asked.rows, "before": asked.before, "refused": refused, "job": state}))

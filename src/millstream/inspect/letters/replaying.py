@@ -34,7 +34,7 @@ _ROWS = 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReplayAnswer:
     """What became of a wish to replay letters."""
 
     rows: int
@@ -45,7 +45,7 @@ class Asked:
     """Letters that cannot be replayed, by id, and why."""
 
 
-def ask_replay(box: LetterBox, wanted: Sequence[Letter]) -> Asked:
+def ask_replay(box: LetterBox, wanted: Sequence[Letter]) -> ReplayAnswer:
     """Ask for letters to be replayed, each once however often it is asked for, by whomever."""
     _check(box)
     assert box.log is not None
@@ -61,7 +61,7 @@ def ask_replay(box: LetterBox, wanted: Sequence[Letter]) -> Asked:
         while parts and (behind := box.log.add(box.node.uid, _request(parts[0]), behind=behind)) is not None:
             mine += len(parts.pop(0))
         left = bool(parts)
-    return Asked(rows=mine, before=before, refused=refused)
+    return ReplayAnswer(rows=mine, before=before, refused=refused)
 
 
 def _not_in(wanted: Sequence[Letter], asked: Counter[str]) -> list[Letter]:

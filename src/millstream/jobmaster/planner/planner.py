@@ -207,8 +207,7 @@ class Planner:
         now = self._now(last, advances)
         self._stated, self._drained = stated_by(advances), drained_by(advances)
         self._known = {name: advance.partitions for name, advance in advances.items()}
-        facts = self._facts(last, now)
-        steps = self._time_steps.values()
+        facts, steps = self._facts(last, now), self._time_steps.values()
         before = watermarks_before(steps, facts, last)
         marks = decide_watermarks(steps, self._combinations, self.state, facts, before)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
