@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.connectors.formats.decode import BadMessage, decoder
+from millstream.connectors.formats.options import DECODE, ENCODE
+from millstream.connectors.kafka.client_options import CLIENT_OPTIONS
 from millstream.connectors.kafka.reader import KafkaReader
 from millstream.connectors.kafka.source import KafkaEnumerator
 from millstream.connectors.kafka.source_spec import SOURCE
@@ -21,6 +23,8 @@ from millstream.model.connector import Options, checked_options
 from millstream.model.schema import Schema
 
 _ROWS = 50_000
+_SHARED = ("topics", "format", *CLIENT_OPTIONS, *(DECODE.keys() & ENCODE.keys()))
+"""Options that mean the same to a source and a sink."""
 
 
 def read_back(options: Options, schema: Schema, *, job: str, step: str) -> Iterator[pa.RecordBatch]:
@@ -28,7 +32,7 @@ def read_back(options: Options, schema: Schema, *, job: str, step: str) -> Itera
     if options["topic_field"] is not None or options["key_fields"]:
         msg = "rows are spread over topics, or over keys and values: they cannot be read back"
         raise InvalidStep(msg, code="DLQ-003", step=step, hint="name one topic, and leave key_fields= out")
-    shared = {name: value for name, value in options.items() if name in SOURCE.options}
+    shared = {name: options[name] for name in _SHARED if name in options}
     given = checked_options(SOURCE.options, {**shared, "start": "earliest", "until": "latest"}, step=step, name="kafka")
     with tempfile.TemporaryDirectory(prefix="millstream-dlq-") as folder, contextlib.ExitStack() as opened:
         context = SourceContext(step=step, schema=schema, log_dir=Path(folder), parallelism=1, job=job, lineage="dlq")

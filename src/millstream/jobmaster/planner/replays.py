@@ -8,6 +8,7 @@ from pathlib import Path
 
 from millstream.checkpoint.replay_log import ReplayLog, waiting
 from millstream.contract.source import Split
+from millstream.errors import CheckpointRefused
 from millstream.graph.step import DEAD
 from millstream.jobmaster.connectors import nodes_of
 from millstream.plan.deployment import DeploymentPlan
@@ -40,8 +41,13 @@ class ReplayQueue:
 
     def splits(self, plan: EpochPlan) -> list[tuple[str, Split]]:
         """What the tasks of an epoch read of requests."""
-        if self._log is None:
+        if not plan.replays:
             return []
+        if gone := plan.replays.keys() - self._steps.keys():
+            msg = "the epoch that is to be done again replays dead letters of a step that the job no longer has"
+            hint = "start the job as it was until that epoch is done, then change it"
+            raise CheckpointRefused(msg, code="DLQ-011", found=sorted(gone), known=sorted(self._steps), hint=hint)
+        assert self._log is not None, "requests lie in a checkpoint"
         files = {uid: str(self._log.file(uid, position)) for uid, position in plan.replays.items()}
         return [(REPLAY + self._steps[uid], Split("replay", file)) for uid, file in sorted(files.items())]
 
