@@ -42,14 +42,15 @@ class JdbcEnumerator:
 
     @cached_property
     def _decided(self) -> Decision:
-        """What this source is: decided by whoever asks first, and read from the checkpoint ever after."""
+        """What this source is in this run: decided by whoever asks first, and read from the checkpoint ever after."""
 
         def decide_now() -> dict[str, Any]:
             now = int(time.time() * 1000)
             schema, step = self._context.schema, self._context.step
             return decide(self._probe, self._options, schema, step=step, now=now).to_json()
 
-        return Decision.from_json(decided_once(self._context.log_dir, "jdbc", decide_now))
+        # A further run of a complete job has another lineage, and ends where the rows end by then.
+        return Decision.from_json(decided_once(self._context.log_dir, f"jdbc-{self._context.lineage}", decide_now))
 
     @cached_property
     def _statements(self) -> KeyStatements:
