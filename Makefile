@@ -66,8 +66,10 @@ test-s3: setup  ## manifests in a real S3-compatible server, installed first
 SEED ?= 1
 KILLS ?= 200
 MINUTES ?= 60
-chaos: setup  ## kill, pause and damage running jobs: make chaos SEED=7 KILLS=200 MINUTES=30
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
+WORLD ?= files
+chaos: setup  ## kill, pause and damage running jobs: make chaos WORLD=kafka SEED=7 KILLS=200 MINUTES=30 (worlds: files, kafka, bounded)
+	@test $(WORLD) = files || $(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python -m tests.chaos --world $(WORLD) --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .
