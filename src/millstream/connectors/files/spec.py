@@ -8,6 +8,7 @@ from typing import Any
 from millstream.connectors.formats.debezium.options import DEBEZIUM, check_debezium
 from millstream.connectors.formats.options import one_character
 from millstream.errors import InvalidStep
+from millstream.model.changelog import written_as_log
 from millstream.model.connector import (
     ConnectorDeclaration,
     ConnectorSpec,
@@ -141,6 +142,7 @@ DECLARATION = ConnectorDeclaration(
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
+        takes_changes=written_as_log,
         takes_watermark=_marks_partitions,
         probe="millstream.connectors.files.looking:look_at_folder",
     ),
