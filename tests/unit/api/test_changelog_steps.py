@@ -267,3 +267,31 @@ def _grouped(rows):
     changes = stream(rows=rows)
     changes.sql(GROUPED).sink("out", ms.collect("out"))
     return changes._job
+
+
+def test_changelogs_in_job_files():
+    job = ms.load_job(
+        """
+        job: changes
+        steps:
+          - source: in
+            from: {memory: {rows: []}}
+            schema: op string, id long, customer string, amount long
+          - as_changelog: [id]
+          - normalize:
+            id: whole
+          - aggregate: {n: count(), total: sum(amount)}
+            key_by: customer
+            id: totals
+          - sink: out
+            to: {collect: {name: out}}
+          - as_rows:
+            input: totals
+          - sink: log
+            to: {collect: {name: log}}
+        """
+    )
+    told = {node.id: node.changelog for node in job.compile().stream.nodes}
+    assert told["whole"] == WHOLE
+    assert told["totals"] == Changelog(op="op", keys=("customer",))
+    assert told["totals.as_rows"] is None

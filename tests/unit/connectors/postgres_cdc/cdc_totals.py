@@ -3,6 +3,7 @@
 import contextlib
 import random
 import sqlite3
+import time
 
 from tests.unit.connectors.postgres_cdc.test_cdc_random import some_changes
 
@@ -61,6 +62,11 @@ class ChangingTable:
             self._write()
         elif shown == self._history[-1]:
             raise DoneError
+
+    def wait_for(self, epochs, running):
+        """Wait until so many epochs were published, or the run has ended."""
+        while self.epochs < epochs and running.is_running:
+            time.sleep(0.05)
 
     def is_done(self, problem):
         """Whether a run ended because nothing was left to do."""
