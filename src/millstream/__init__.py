@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from millstream.connectors.loader.spec import loader
     from millstream.connectors.memory.spec import memory
     from millstream.connectors.nexmark.spec import nexmark
+    from millstream.connectors.postgres_cdc.spec import postgres_cdc
     from millstream.connectors.print.spec import print_rows as print
     from millstream.connectors.rate.spec import rate
     from millstream.inspect.state.stored import read_state
@@ -70,6 +71,7 @@ _LATER = {
     "http": "millstream.connectors.http.spec:http",
     "memory": "millstream.connectors.memory.spec:memory",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
+    "postgres_cdc": "millstream.connectors.postgres_cdc.spec:postgres_cdc",
     "print": "millstream.connectors.print.spec:print_rows",
     "rate": "millstream.connectors.rate.spec:rate",
     "read_files": "millstream.connectors.files.reader:read_files",
@@ -153,6 +155,7 @@ __all__ = [
     "nexmark",
     "nondeterministic",
     "pattern",
+    "postgres_cdc",
     "print",
     "rate",
     "read_files",

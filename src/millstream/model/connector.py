@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from millstream import registry
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.model.mode import Mode
 from millstream.model.params import names_in
@@ -80,6 +81,8 @@ class SourceDeclaration:
     """For sources whose promise depends on their options; `capability` is what they can at best promise."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
+    changelog: Callable[[Options, Schema], Changelog | None] | None = None
+    """For sources whose rows say what became of rows of a table: of what form they are."""
     variants: tuple[Options, ...] = ({},)
     """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
     probe: str = ""
@@ -110,6 +113,9 @@ class SinkDeclaration:
     """For sinks whose promise depends on their options."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
+    takes_changes: Callable[[Options, Changelog, str], Options] | None = None
+    """For sinks that apply changes of rows, or write them down as such: gives options that follow from their form, and refuses
+    what it cannot apply at the step that is named. Without it changes are refused."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
     variants: tuple[Options, ...] = ({},)

@@ -13,6 +13,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, joined
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, UserProblem
+from millstream.runtime.chain.kept_changes import keeping_changes
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.made_rows import as_mapping, to_batch
 
@@ -61,7 +62,10 @@ def _through(nodes: list[StreamNode], rows: Passed, ledger: Ledger) -> Passed:
         counts = ledger.count(node.id)
         counts.rows_in += len(rows.rows)
         bad = ledger.bad_records(node.id, operation.on_error)
-        rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, operation.function.target, bad)
+        function = operation.function.target
+        if node.changelog is not None:
+            function = keeping_changes(function, operation.shape, node.changelog, node.id)
+        rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, function, bad)
         counts.passed += rows.passed
         counts.filtered += rows.filtered
         if node is not nodes[-1]:
