@@ -23,6 +23,7 @@ from millstream.jobmaster.connectors import (
     nodes_of,
     open_sources,
     participants_of,
+    replacing_sinks,
     source_folders,
     staging_root,
     uids_of,
@@ -152,7 +153,10 @@ class Run:
             origin=self._owned.point.head.origin,
         )
         self._last = self.resume_plan() or self.planner.initial()
-        self.requests = Requests(self._store, control, self.planner, self._savepoint_folder, self._old_requests)
+        replacing = [node.id for node in replacing_sinks(self.deployment)]
+        self.requests = Requests(
+            self._store, control, self.planner, self._savepoint_folder, self._old_requests, replacing=replacing
+        )
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""

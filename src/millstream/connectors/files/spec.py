@@ -15,6 +15,7 @@ from millstream.model.connector import (
     Options,
     SinkDeclaration,
     SourceDeclaration,
+    write_option,
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
 from millstream.model.schema import Schema
@@ -30,7 +31,7 @@ def files(path: object, **options: Any) -> ConnectorSpec:
     Args:
         path: a directory; for a source also a single file.
         **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`,
-            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`,
+            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`, `write`,
             `partition_by`, `partition_commit`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
     """
     return ConnectorSpec("files", {"path": str(path), **options})
@@ -102,6 +103,7 @@ _SOURCE = {
     "watch": Option(kind=(bool,), default=False, doc="whether to wait for new files for ever"),
 }
 _SINK = {
+    "write": write_option("append", "replace"),
     "format": Option(kind=(str,), default="parquet", choices=FORMATS, doc="how rows are written"),
     "partition_by": Option(
         kind=(str, list, tuple), default=[], doc="columns that become folders named column=value", check=_columns
