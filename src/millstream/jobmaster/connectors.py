@@ -33,10 +33,13 @@ def nodes_of(deployment: DeploymentPlan) -> list[StreamNode]:
     return [node for planned in deployment.plan.vertices for node in planned.vertex.nodes]
 
 
-def replacing_sinks(deployment: DeploymentPlan) -> list[StreamNode]:
-    """The sinks in which the result of a run takes the place of the one before."""
-    sinks = [node for node in nodes_of(deployment) if isinstance(node.operation, Sink)]
-    return [node for node in sinks if isinstance(node.operation, Sink) and replaces(node.operation.connector.options)]
+def replacing_sinks(deployment: DeploymentPlan) -> list[str]:
+    """The sinks, by uid, in which the result of a run takes the place of the one before."""
+    return [
+        node.uid
+        for node in nodes_of(deployment)
+        if isinstance(node.operation, Sink) and replaces(node.operation.connector.options)
+    ]
 
 
 def uids_of(deployment: DeploymentPlan) -> dict[str, str]:

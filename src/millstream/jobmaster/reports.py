@@ -70,8 +70,8 @@ def staged_epoch(
             messages.setdefault(uids[sink], []).append(message)
     for uid, watermark in _told_watermarks(deployment, plan).items():
         messages.setdefault(uid, []).append({"watermark": watermark})
-    for node in replacing_sinks(deployment) if plan.terminal else ():
-        messages.setdefault(node.uid, []).append({"ends_run": True})
+    for uid in replacing_sinks(deployment) if plan.terminal else ():
+        messages.setdefault(uid, []).append({"ends_run": True})
     return StagedEpoch(
         epoch=Epoch(plan.epoch),
         digest=plan.digest,

@@ -133,30 +133,20 @@ class Run:
         self._sources = open_sources(
             self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
         )
-        participants = participants_of(self.deployment, self._sources, self._owned.sinks)
+        owned, participants = self._owned, participants_of(self.deployment, self._sources, self._owned.sinks)
         self._sink_parts = {name: part for name, part in participants.items() if isinstance(part, SinkParticipant)}
+        retained = self.deployment.epochs.retained
         self._coordinator = EpochCoordinator(
-            self._store,
-            self._owned.keeper,
-            self._owned.identity(),
-            participants,
-            self.lease,
-            retained=self.deployment.epochs.retained,
+            self._store, owned.keeper, owned.identity(), participants, self.lease, retained=retained
         )
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
+        origin = owned.point.head.origin
         self.planner = open_planner(
-            self.deployment,
-            self._sources,
-            self._clock,
-            savepoint=savepoint,
-            newest=self.resumed,
-            origin=self._owned.point.head.origin,
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed, origin=origin
         )
         self._last = self.resume_plan() or self.planner.initial()
-        replacing = [node.id for node in replacing_sinks(self.deployment)]
-        self.requests = Requests(
-            self._store, control, self.planner, self._savepoint_folder, self._old_requests, replacing=replacing
-        )
+        folder, replacing = self._savepoint_folder, replacing_sinks(self.deployment)
+        self.requests = Requests(self._store, control, self.planner, folder, self._old_requests, replacing=replacing)
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""

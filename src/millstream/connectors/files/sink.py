@@ -218,11 +218,6 @@ def check_sink(options: Options, schema: Schema, step: str) -> None:
     if options["partition_commit"] is not None and not options["partition_by"]:
         msg = "partition_commit= marks partitions, and there are none"
         raise InvalidStep(msg, code="FILES-032", step=step, hint="pass partition_by= too")
-    if options["partition_commit"] is not None and replaces(options):
-        msg = "partition_commit= marks partitions while a run goes on, and write='replace' shows nothing of it before its end"
-        raise InvalidStep(
-            msg, code="FILES-032", step=step, hint="leave partition_commit= out: every partition is complete"
-        )
     if len(options["partition_by"]) == len(schema):
         msg = "partitioning by all columns leaves none to write"
         raise InvalidStep(msg, code="FILES-033", step=step, hint="leave a column out of partition_by=")

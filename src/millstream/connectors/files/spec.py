@@ -15,6 +15,7 @@ from millstream.model.connector import (
     Options,
     SinkDeclaration,
     SourceDeclaration,
+    replaces,
     write_option,
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
@@ -86,6 +87,14 @@ def _check_source(options: Options, schema: Schema, step: str) -> None:
             raise InvalidStep(msg, code="FORMAT-001", step=step, hint=f"leave {name}= out, or pass format='debezium'")
 
 
+def _check_sink(options: Options, schema: Schema, step: str) -> None:
+    del schema
+    if options["partition_commit"] is not None and replaces(options):
+        msg = "partition_commit= marks partitions while a run goes on, and write='replace' shows nothing of it before its end"
+        hint = "leave partition_commit= out: every partition of a result is complete"
+        raise InvalidStep(msg, code="FILES-032", step=step, hint=hint)
+
+
 _SHARED = {
     "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
     "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
@@ -144,6 +153,7 @@ DECLARATION = ConnectorDeclaration(
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
         takes_watermark=_marks_partitions,
+        check=_check_sink,
         probe="millstream.connectors.files.looking:look_at_folder",
     ),
 )
