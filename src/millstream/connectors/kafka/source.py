@@ -67,6 +67,20 @@ class KafkaEnumerator:
         at = self._meant(self._options["start"], places, otherwise=self._broker.firsts(places))
         return KafkaPosition(ids={name: topic.id for name, topic in topics.items()}, at=at, until=until)
 
+    def next_run(self, position: Position) -> Position:
+        """Behind the last offsets, up to what `until` means now; partitions that came since from their first record."""
+        known = read_position(position)
+        if self._options["until"] is None:
+            return dataclasses.replace(known, until=None, skip={}).to_json()
+
+        def behind() -> KafkaPosition:
+            begun = self._begin()
+            at = {place: known.at.get(place, first) for place, first in self._broker.firsts(begun.at).items()}
+            return dataclasses.replace(begun, ids={**begun.ids, **known.ids}, at=at)
+
+        name = f"start-{self._context.lineage}"
+        return decided_once(self._context.log_dir, name, lambda: patiently(behind, PATIENCE).to_json())
+
     def _meant(self, word: Any, places: Collection[KafkaPartition], *, otherwise: Offsets) -> dict[KafkaPartition, int]:
         """The offsets that a word, a time or a table of offsets means; partitions it says nothing of are as `otherwise`."""
         match word:
