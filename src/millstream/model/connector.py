@@ -112,6 +112,10 @@ class SourceDeclaration:
     """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records, and lines of text
     about them. For sources that would fetch much more when they are opened, or leave something behind outside."""
 
+    decode_again: str = ""
+    """`module:attribute`, called with options, schema, a record as a `BadRecord` held it, and its origin: the batch of its rows,
+    or a `BadRecord`. For dead letters that are replayed; it may raise `InvalidStep` where a record alone is not enough."""
+
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""
         return self.capability if self.capability_of is None else self.capability_of(options)
@@ -143,6 +147,13 @@ class SinkDeclaration:
     probe: str = ""
     """`module:attribute`, called with options, schema and step: looks at the target and says what it finds, line by line. It
     changes nothing, and raises what would refuse the sink at the start of a job."""
+
+    read_back: str = ""
+    """`module:attribute`, called with options and schema, `job=` and `step=` (the sink's uid): the rows that are visible, in
+    batches of the schema. For dead letters that people look at and replay."""
+    remove: str = ""
+    """`module:attribute`, called as `read_back` with a function from a row to whether it is to go: removes such rows, as
+    `Removed` says. Nothing that an epoch in flight, or a start that publishes its epoch again, would miss."""
 
     def promises(self, options: Options) -> SinkCapability:
         """How a sink with these options makes rows visible."""

@@ -155,6 +155,7 @@ DECLARATION = ConnectorDeclaration(
         is_bounded=_is_bounded,
         check=_check_source,
         changelog=_changelog,
+        decode_again="millstream.connectors.files.source:decode_again",
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,
@@ -165,5 +166,7 @@ DECLARATION = ConnectorDeclaration(
         takes_watermark=_marks_partitions,
         check=_check_sink,
         probe="millstream.connectors.files.looking:look_at_folder",
+        read_back="millstream.connectors.files.letters:read_back",
+        remove="millstream.connectors.files.letters:remove",
     ),
 )

@@ -169,5 +169,7 @@ DECLARATION = ConnectorDeclaration(
         check=check_together,
         variants=(*({"mode": mode} for mode in MODES), {"write": "replace"}),
         probe="millstream.connectors.jdbc.looking:look_at_table",
+        read_back="millstream.connectors.jdbc.letters:read_back",
+        remove="millstream.connectors.jdbc.letters:remove",
     ),
 )

@@ -43,7 +43,7 @@ class JdbcEnumerator:
 
     @property
     def _decided(self) -> Decision:
-        """What this source is in the run of the position last seen: decided by whoever asks first, and then read from the checkpoint."""
+        """What this source is in the run of the position last seen: decided by whoever asks first, then read."""
         if self._run not in self._decisions:
             name = f"jdbc-{self._run}" if self._run else "jdbc"
             stored = decided_once(self._context.log_dir, name, self._decide_now)
