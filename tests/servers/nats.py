@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 
 import nats
+from nats.js.errors import NotFoundError
 from tests.servers.ports import free_ports
 from tests.servers.proxy import Proxy
 
@@ -125,7 +126,10 @@ class NatsServer:
                 pending = message.metadata.num_pending
             return found
 
-        return self.with_client(work) if self.info(name).state.messages else []
+        try:
+            return self.with_client(work) if self.info(name).state.messages else []
+        except NotFoundError:
+            return []
 
 
 @functools.cache

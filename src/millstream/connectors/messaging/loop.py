@@ -55,7 +55,7 @@ class LoopThread:
         for close in self._closings:
             try:
                 self.run(_awaited(close), _CLOSING_SECONDS)
-            except Exception:  # noqa: BLE001, S110 - the process ends, and nobody is left to be told
+            except Exception:
                 pass
         # Sockets are closed in a later turn of the loop than the one that asks for it.
         self.run(asyncio.sleep(0.01), _CLOSING_SECONDS)

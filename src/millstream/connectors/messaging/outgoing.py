@@ -1,4 +1,4 @@
-"""From rows to messages as columns: body, address and headers of each. They wait in the checkpoint until their epoch is durable."""
+"""From rows to messages as columns: body, address and headers of each. They wait in the checkpoint for their epoch."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RowEncoder:
         if self._address is None:
             return pa.nulls(batch.num_rows, pa.string())
         addresses = batch.column(self._address)
-        is_wrong = pc.fill_null(pc.match_substring_regex(addresses, r"^$|[\s*>]"), True)
+        is_wrong = pc.match_substring_regex(addresses.fill_null(""), r"^$|[\s*>]")
         if pc.any(is_wrong).as_py():
             msg = "a row has an address that no message can be sent to"
             found = repr(addresses.filter(is_wrong)[0].as_py())

@@ -128,7 +128,7 @@ class PushedRange:
         self._is_done = True
         self._arrived.set()
 
-    async def take(self) -> tuple[list[BrokerMessage], bool]:
+    async def take(self, _: Client, __: JetStreamContext) -> tuple[list[BrokerMessage], bool]:
         """What has come, waited for, and whether it is the end; messages before a gap are good."""
         if not self._arrived.is_set() and (self._client is None or not self._client.is_connected):
             msg = "the connection of the consumer was lost"
@@ -176,9 +176,7 @@ def fetched(link: NatsLink, plan: FetchPlan, *, step: str) -> Iterator[list[Brok
         try:
             link.ask(pushed.open, doing, step=step)
             while not is_done:
-                part, is_done = link.ask(
-                    lambda _, __, each=pushed: each.take(), doing, step=step, seconds=2 * _SILENCE_SECONDS
-                )
+                part, is_done = link.ask(pushed.take, doing, step=step, seconds=2 * _SILENCE_SECONDS)
                 heard = time.monotonic()
                 if part:
                     following = part[-1].number + 1

@@ -74,11 +74,12 @@ class NatsLink:
 
     async def _unless_lost(self, work: asyncio.Future[T], seconds: float) -> T:
         """The client itself leaves those waiting whose answer cannot come any more."""
-        await asyncio.wait({work, self._lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [work, self._lost]
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
         work.cancel()
-        await asyncio.wait({work})
+        await asyncio.wait([work])
         if self._lost.done():
             msg = "the connection was lost"
             raise ConnectionError(msg)
@@ -88,25 +89,26 @@ class NatsLink:
         async with self._opening:
             if self._client is None or self._stream is None or not self._client.is_connected:
                 await self.close()
-                client = Client()
-                self._told = None
-                own = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.01}
-                self._lost = lost = asyncio.get_running_loop().create_future()
-
-                async def closed() -> None:
-                    if not lost.done():
-                        lost.set_result(None)
-
-                connecting = client.connect(
-                    **{"connect_timeout": 2, **self._arguments}, **own, error_cb=self._note, closed_cb=closed
-                )
-                try:
-                    await asyncio.wait_for(connecting, _CONNECT_SECONDS)
-                except BaseException:
-                    await client.close()  # it leaves the socket of a failed attempt open
-                    raise
-                self._client, self._stream = client, client.jetstream(timeout=_ASK_SECONDS, domain=self._domain)
+                self._client = await self._connected()
+                self._stream = self._client.jetstream(timeout=_ASK_SECONDS, domain=self._domain)
             return self._client, self._stream
+
+    async def _connected(self) -> Client:
+        client, self._told = Client(), None
+        self._lost = lost = asyncio.get_running_loop().create_future()
+
+        async def closed() -> None:
+            if not lost.done():
+                lost.set_result(None)
+
+        own: dict[str, Any] = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.01}
+        settings = {"connect_timeout": 2, **self._arguments, **own, "error_cb": self._note, "closed_cb": closed}
+        try:
+            await asyncio.wait_for(client.connect(**settings), _CONNECT_SECONDS)
+        except BaseException:
+            await client.close()  # it leaves the socket of a failed attempt open
+            raise
+        return client
 
     async def _note(self, problem: Exception) -> None:
         """What the client reports of its connection: a call that found no server does not say why."""

@@ -33,7 +33,7 @@ SINK = SinkDeclaration(
     options={
         **CLIENT_OPTIONS,
         **ENCODE,
-        "subject": Option(
+        "publish_to": Option(
             kind=(str, type(None)),
             default=None,
             doc="the subject to publish to; the name of the stream if not given",

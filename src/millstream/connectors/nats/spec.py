@@ -15,7 +15,7 @@ def nats(stream: object, *, servers: object, **options: Any) -> ConnectorSpec:
     Args:
         stream: the name of the stream.
         servers: `host:port` of one server or several of a cluster.
-        **options: as a source `start`, `until`, `subjects`, `format`, `metadata`, `on_data_loss`; as a sink `subject`,
+        **options: as a source `start`, `until`, `subjects`, `format`, `metadata`, `on_data_loss`; as a sink `publish_to`,
             `subject_field`, `headers`, `format`, `atomic`, `create`; for both `client` and the options of formats.
     """
     return ConnectorSpec("nats", {"stream": stream, "servers": servers, **options})

@@ -17,7 +17,7 @@ def mark_subject(options: Options, job: str, step: str) -> str:
 
 def subject_of(options: Options) -> str:
     """Where rows go that name no subject themselves."""
-    return str(options["subject"] or options["stream"])
+    return str(options["publish_to"] or options["stream"])
 
 
 def prepared_stream(link: NatsLink, options: Options, *, step: str) -> StreamInfo:
