@@ -39,31 +39,45 @@ class Watch:
     """When it was looked, on the wall clock."""
     cpu: list[float] = dataclasses.field(default_factory=list)
     """CPU seconds of all processes until then."""
+    worker_cpu: list[float] = dataclasses.field(default_factory=list)
+    """The same without the driver's Python and the JVM."""
     resident: list[int] = dataclasses.field(default_factory=list)
     """Resident bytes of all processes then."""
+    by_kind: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    """The same apart: driver, JVM, workers."""
 
     def note(self, root: int) -> None:
         """Look once."""
         now = {"driver": 0, "jvm": 0, "workers": 0}
         processes = _tree(root)
-        largest = 0
+        largest, worker_cpu = 0, 0.0
         for process in processes:
             kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
             now[kind] += process.resident
             largest = max(largest, process.resident if kind == "workers" else 0)
+            worker_cpu += process.cpu if kind == "workers" else 0.0
+        self.by_kind.append(dict(now))
         now |= {"total": sum(now.values()), "worker": largest}
         self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
         self.times.append(time.time())
         self.cpu.append(sum(process.cpu for process in processes))
+        self.worker_cpu.append(worker_cpu)
         self.resident.append(now["total"])
 
     def cpu_at(self, instant: float) -> float:
         """CPU seconds used until then; between two looks, in proportion."""
+        return self._at(self.cpu, instant)
+
+    def worker_cpu_at(self, instant: float) -> float:
+        """The same without the driver's Python and the JVM."""
+        return self._at(self.worker_cpu, instant)
+
+    def _at(self, series: list[float], instant: float) -> float:
         after = bisect.bisect_left(self.times, instant)
         if after == 0 or after == len(self.times):
-            return self.cpu[min(after, len(self.times) - 1)]
+            return series[min(after, len(self.times) - 1)]
         share = (instant - self.times[after - 1]) / (self.times[after] - self.times[after - 1])
-        return self.cpu[after - 1] + share * (self.cpu[after] - self.cpu[after - 1])
+        return series[after - 1] + share * (series[after] - series[after - 1])
 
     def peak_until(self, instant: float) -> int:
         """Highest resident bytes of all processes together until then."""
