@@ -16,6 +16,7 @@ from typing import NamedTuple
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EVERY = 0.1
+_KINDS = ("driver", "jvm", "workers")
 
 
 class _Process(NamedTuple):
@@ -39,38 +40,37 @@ class Watch:
     """When it was looked, on the wall clock."""
     cpu: list[float] = dataclasses.field(default_factory=list)
     """CPU seconds of all processes until then."""
-    worker_cpu: list[float] = dataclasses.field(default_factory=list)
-    """The same without the driver's Python and the JVM."""
+    cpu_of: dict[str, list[float]] = dataclasses.field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    """The same apart: the driver's Python, the JVM, all other processes."""
     resident: list[int] = dataclasses.field(default_factory=list)
     """Resident bytes of all processes then."""
-    by_kind: list[dict[str, int]] = dataclasses.field(default_factory=list)
-    """The same apart: driver, JVM, workers."""
 
     def note(self, root: int) -> None:
         """Look once."""
-        now = {"driver": 0, "jvm": 0, "workers": 0}
+        now = dict.fromkeys(_KINDS, 0)
         processes = _tree(root)
-        largest, worker_cpu = 0, 0.0
+        used = dict.fromkeys(_KINDS, 0.0)
+        largest = 0
         for process in processes:
             kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
             now[kind] += process.resident
             largest = max(largest, process.resident if kind == "workers" else 0)
-            worker_cpu += process.cpu if kind == "workers" else 0.0
-        self.by_kind.append(dict(now))
+            used[kind] += process.cpu
         now |= {"total": sum(now.values()), "worker": largest}
         self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
         self.times.append(time.time())
-        self.cpu.append(sum(process.cpu for process in processes))
-        self.worker_cpu.append(worker_cpu)
+        self.cpu.append(sum(used.values()))
+        for kind, seconds in used.items():
+            self.cpu_of[kind].append(seconds)
         self.resident.append(now["total"])
 
     def cpu_at(self, instant: float) -> float:
         """CPU seconds used until then; between two looks, in proportion."""
         return self._at(self.cpu, instant)
 
-    def worker_cpu_at(self, instant: float) -> float:
-        """The same without the driver's Python and the JVM."""
-        return self._at(self.worker_cpu, instant)
+    def cpu_of_at(self, kind: str, instant: float) -> float:
+        """The same of one kind of process."""
+        return self._at(self.cpu_of[kind], instant)
 
     def _at(self, series: list[float], instant: float) -> float:
         after = bisect.bisect_left(self.times, instant)

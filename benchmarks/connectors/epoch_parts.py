@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import statistics
 import threading
 import time
 from collections import defaultdict
 from typing import Any
+
+from py4j.protocol import Py4JError
+
+from millstream.api.running.result import EpochSummary
 
 _CALLS = {
     "plan": ("millstream.jobmaster.planner.planner", "Planner", "_readings"),
@@ -25,9 +31,10 @@ class EpochParts:
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self._batches: dict[int, dict[str, int]] = {}
         for part, (module, owner, name) in _CALLS.items():
-            kind = getattr(__import__(module, fromlist=[owner]), owner)
+            kind = getattr(importlib.import_module(module), owner)
             setattr(kind, name, self._timed(part, getattr(kind, name)))
-        threading.Thread(target=self._look, daemon=True).start()
+        driver = importlib.import_module("millstream.driver.run")
+        driver.start_query = self._kept(driver.start_query)
 
     def _timed(self, part: str, call: Any) -> Any:
         @functools.wraps(call)
@@ -40,15 +47,28 @@ class EpochParts:
 
         return timed
 
-    def _look(self) -> None:
-        """Spark keeps its last hundred batches."""
-        from pyspark.sql import SparkSession
+    def _kept(self, start_query: Any) -> Any:
+        @functools.wraps(start_query)
+        def kept(*given: Any, **named: Any) -> Any:
+            query = start_query(*given, **named)
+            threading.Thread(target=self._look, args=(query,), daemon=True).start()
+            return query
 
-        while True:
-            time.sleep(5)
-            session = SparkSession._instantiatedSession
-            for query in session.streams.active if session is not None else ():
+        return kept
+
+    def _look(self, query: Any) -> None:
+        """Spark keeps its last batches only."""
+        with contextlib.suppress(OSError, Py4JError):  # the JVM ends first
+            while query.isActive:
                 self._batches |= {batch["batchId"]: dict(batch["durationMs"]) for batch in query.recentProgress}
+                time.sleep(1)
+
+    def note(self, epoch: EpochSummary) -> None:
+        """What an epoch says of itself."""
+        for step, seconds in epoch.load.steps.items():
+            self.seconds[f"step {step}"].append(seconds)
+        for vertex, load in epoch.load.vertices.items():
+            self.seconds[f"vertex {vertex}: busy"].append(load.busy)
 
     def medians(self, *, skip: int) -> dict[str, float]:
         """Median milliseconds of each part, without the first epochs."""

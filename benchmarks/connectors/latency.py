@@ -17,7 +17,7 @@ from benchmarks.connectors import steady_load
 from benchmarks.connectors.bench import Bench
 from benchmarks.connectors.steady_load import CHUNKS_A_SECOND
 from benchmarks.connectors.topics import PARTITIONS, SCHEMA, USERS, send
-from benchmarks.measure import Line, environment
+from benchmarks.measure import Epoch, Line, environment
 from benchmarks.process_tree import Watch
 
 NAME = "latency"
@@ -42,6 +42,7 @@ def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
     from benchmarks.connectors.epoch_parts import EpochParts
     from benchmarks.connectors.our_job import MASTER
     from millstream.api.running.control import RunControl
+    from millstream.api.running.result import EpochSummary
     from millstream.driver.run import run
     from millstream.plan.deployment import Deployment
 
@@ -60,7 +61,12 @@ def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
     threading.Thread(target=end, daemon=True).start()
     deployment = job.compile(Deployment(master=MASTER, checkpoint=str(work / "checkpoint"))).deployment
-    run(deployment, control=control, listener=lambda epoch: epochs.append((epoch.rows_in, epoch.seconds, time.time())))
+
+    def note(epoch: EpochSummary) -> None:
+        epochs.append((epoch.rows_in, epoch.seconds, time.time()))
+        parts.note(epoch)
+
+    run(deployment, control=control, listener=note)
     (work / "parts.json").write_text(json.dumps(parts.medians(skip=min(50, len(epochs) // 2))))
     return {"epochs": epochs}
 
@@ -114,8 +120,7 @@ def _measured(bench: Bench, side: str, rate: int, warm: float) -> np.ndarray:
     send(broker, topic, ((number % PARTITIONS, steady_load.value(number)) for number in range(USERS)))
     watch = Watch()
     with bench.running(NAME, side, servers=broker.servers, topic=topic, out=out) as (process, work):
-        seen, moments = _observed(broker, topic, out, process, work, rate, warm + bench.seconds)
-        watch.note(process.pid)
+        seen, moments = _observed(broker, topic, out, process, work, rate, warm + bench.seconds, watch)
         (work / "stop").touch()
         process.wait(120)
     ran = bench.result(process, work, watch)
@@ -125,7 +130,7 @@ def _measured(bench: Bench, side: str, rate: int, warm: float) -> np.ndarray:
 
 
 def _observed(
-    broker: KafkaServer, topic: str, out: str, process: Any, work: Path, rate: int, seconds: float
+    broker: KafkaServer, topic: str, out: str, process: Any, work: Path, rate: int, seconds: float, watch: Watch
 ) -> tuple[list[Seen], np.ndarray]:
     """Send for so long, and read counts until all that was sent is counted."""
     config = {"bootstrap.servers": broker.servers, "group.id": "observer", "isolation.level": "read_committed"}
@@ -136,7 +141,10 @@ def _observed(
     load = [sys.executable, "-m", "benchmarks.connectors.steady_load", broker.servers, topic, str(USERS)]
     began = time.time()
     with subprocess.Popen([*load, str(rate // CHUNKS_A_SECOND), str(work)], env=environment()) as sender:
+        _read(consumer, seen, lambda: time.time() > began + seconds / 2, process, seconds + 10)
+        watch.note(process.pid)
         _read(consumer, seen, lambda: time.time() > began + seconds, process, seconds + 10)
+        watch.note(process.pid)
         (work / "enough").touch()
         _read(consumer, seen, lambda: (work / "moments").exists(), process, 60)
         sender.wait(60)
@@ -183,13 +191,15 @@ def _delays(seen: list[Seen], moments: np.ndarray, chunk: int, warm: float) -> n
     return delays[int(warm * CHUNKS_A_SECOND) * chunk :]
 
 
-def _told(bench: Bench, side: str, epochs: Any, delays: np.ndarray, work: Path, watch: Watch) -> None:
-    periods = [epoch.seconds for epoch in epochs if epoch.rows][len(epochs) // 3 :]
+def _told(bench: Bench, side: str, epochs: list[Epoch], delays: np.ndarray, work: Path, watch: Watch) -> None:
+    began, ended = watch.times
+    steady = [epoch for epoch in epochs if epoch.rows and began < epoch.ended < ended]
     p50, p99, worst = np.percentile(delays, (50, 99, 100))
+    used = {kind: 1000 * (last - first) / max(1, len(steady)) for kind, (first, last) in watch.cpu_of.items()}
+    period = (steady[-1].ended - steady[0].ended) / max(1, len(steady) - 1)
     bench.console.print(
         f"latency {side}: {len(delays):,} records, p50 {p50:.2f} s, p99 {p99:.2f} s, worst {worst:.2f} s; "
-        f"{len(epochs)} epochs, period {np.median(periods):.3f} s (p99 {np.percentile(periods, 99):.3f}); "
-        f"CPU {watch.cpu[-1]:.0f} s"
+        f"an epoch every {period:.3f} s, CPU ms an epoch: " + ", ".join(f"{kind} {ms:.0f}" for kind, ms in used.items())
     )
     if (work / "parts.json").exists():
         parts = json.loads((work / "parts.json").read_text())

@@ -85,5 +85,5 @@ def measure(bench: Bench) -> list[Line]:
 
 def _per_cpu(ran: Ran, warm: int) -> float:
     epochs = ran.measured.epochs
-    used = ran.watch.worker_cpu_at(epochs[-1].ended) - ran.watch.worker_cpu_at(epochs[warm - 1].ended)
+    used = ran.watch.cpu_of_at("workers", epochs[-1].ended) - ran.watch.cpu_of_at("workers", epochs[warm - 1].ended)
     return sum(epoch.rows for epoch in epochs[warm:]) / used
