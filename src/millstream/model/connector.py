@@ -86,8 +86,8 @@ class SourceDeclaration:
     """`module:attribute`, called with options, schema and step: looks at what is outside and says what it finds, line by line. It
     changes nothing, and raises what would refuse the source at the start of a job."""
     sample: str = ""
-    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records. For sources that
-    would fetch much more when they are opened, or leave something behind outside."""
+    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records, and lines of text
+    about them. For sources that would fetch much more when they are opened, or leave something behind outside."""
 
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""

@@ -25,7 +25,7 @@ PATIENCE = 20.0
 class OpenSource(Protocol):
     """Opens owners of the source under test."""
 
-    def __call__(self, *, token: int = 1, folder: Path | None = None) -> OpenedSource:
+    def __call__(self, *, token: int = 1, folder: Path | None = None, lineage: str = "L1") -> OpenedSource:
         """One owner."""
         ...
 
@@ -77,8 +77,8 @@ class SourceContract:
         """Opens owners that are closed at the end, whatever happens."""
         opened: list[OpenedSource] = []
 
-        def open_one(*, token: int = 1, folder: Path | None = None) -> OpenedSource:
-            opened.append(OpenedSource(source, token=token, folder=folder))
+        def open_one(*, token: int = 1, folder: Path | None = None, lineage: str = "L1") -> OpenedSource:
+            opened.append(OpenedSource(source, token=token, folder=folder, lineage=lineage))
             return opened[-1]
 
         yield open_one

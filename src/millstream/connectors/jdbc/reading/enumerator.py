@@ -17,7 +17,7 @@ from millstream.connectors.jdbc.reading.keys import KeyValues
 from millstream.connectors.jdbc.reading.opening import login_of, open_probe, require_driver
 from millstream.connectors.jdbc.reading.position import KeyPosition
 from millstream.connectors.jdbc.reading.probe import StatementTimedOut
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.model.connector import Options
 from millstream.model.time import duration_ms
@@ -52,8 +52,8 @@ class JdbcEnumerator:
         return Decision.from_json(decided_once(self._context.log_dir, "jdbc", decide_now))
 
     @cached_property
-    def _statements(self) -> Statements:
-        return Statements(dialect=self._probe.dialect, source=self._probe.source, key=self._decided.key)
+    def _statements(self) -> KeyStatements:
+        return KeyStatements(dialect=self._probe.dialect, source=self._probe.source, key=self._decided.key)
 
     def initial(self) -> Position:
         """Before the first row, with the bound that counts for a source with an end."""
