@@ -80,6 +80,9 @@ class SinkContext:
     """Whether the tasks write rows where readers see them at once, so that there is nothing to publish."""
     staging: str = ""
     """The folder that `SinkTask.staging` names. Beside it lie those of other lineages of this sink."""
+    same_run: tuple[tuple[str, int], ...] = ()
+    """Earlier lineages of the same run, with the last epoch of each that counts: a savepoint inside a run goes on with it. What
+    they wrote belongs to the result of the run."""
     heartbeat: Callable[[], None] = _unwatched
     """To be called now and then by a long `publish`: raises once the run has lost its lease."""
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.connectors.files.gaps import check_no_gap
-from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists, check_published
+from millstream.connectors.files.lists import FileList, PublishedFile, check_published
+from millstream.connectors.files.published import PublishedLists
+from millstream.connectors.files.results import shown_results
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.contract.source import BadRecord
-from millstream.errors import ExternalFailure
+from millstream.errors import CheckpointRefused, ExternalFailure
 
 
 def published_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> list[PublishedFile]:
@@ -28,14 +30,25 @@ def published_files(path: str | Path, *, step: str | None = None, lineage: str |
 def read_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> pa.Table:
     """The rows of published epochs, oldest first; without columns when nothing is published.
 
+    Of a sink with `write="replace"` they are the result of one run, all of it, also when another one takes its place meanwhile.
+
     Args:
         path: the directory of one or several sinks.
         step: only rows of the sink with this id.
         lineage: only rows of this lineage.
     """
-    read = (_published_table(str(path), each) for each in _lists(path, step, lineage) if each.files)
-    tables = [table for table in read if table is not None]
-    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    root = local_path(str(path))
+    while True:
+        results = shown_results(root)
+        try:
+            read = [_published_table(str(path), each) for each in _lists(path, step, lineage) if each.files]
+        except (ExternalFailure, CheckpointRefused):
+            if shown_results(root) == results:
+                raise
+            continue  # what was read has been replaced twice, and its files are gone
+        tables = [table for table in read if table is not None]
+        if len(tables) == len(read) or shown_results(root) == results:
+            return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
 def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[FileList]:

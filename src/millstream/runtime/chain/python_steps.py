@@ -13,6 +13,7 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch, joined
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, BadRecords, UserProblem
+from millstream.runtime.chain.kept_changes import keeping_changes
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.made_rows import as_mapping, to_batch
 from millstream.runtime.taken_rows import TakenRow, taken_from
@@ -76,10 +77,13 @@ def _through(nodes: list[StreamNode], rows: Passed, chunk: Batch, ledger: Ledger
         ledger.clock.enter_step(node.id)
         counts = ledger.count(node.id)
         counts.rows_in += len(rows.rows)
+        function = operation.function.target
+        if node.changelog is not None:
+            function = keeping_changes(function, operation.shape, node.changelog, node.id)
         if node is not nodes[0] and operation.on_error == "dead_letter":
             taken = _copies(rows, chunk)
         refusals = _Refusals(ledger.bad_records(node.id, operation.on_error), taken)
-        rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, operation.function.target, refusals)
+        rows = _ROW_LOOPS[operation.shape](rows.rows, rows.places, function, refusals)
         counts.passed += rows.passed
         counts.filtered += rows.filtered
         if node is not nodes[-1]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.errors import StepFailed
+from millstream.graph.operations.changes import AsChangelog, AsRows
 from millstream.graph.operations.enrich import AsyncMap, Lookup
 from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.watermark import EventTime
@@ -20,6 +21,7 @@ from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.chain.async_map import answers
 from millstream.runtime.chain.event_time import Timing
+from millstream.runtime.chain.kept_changes import check_batch, check_kinds
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.lookup import LookupJoin
 from millstream.runtime.chain.made_rows import to_batch
@@ -72,6 +74,18 @@ def _pass_stage(node: StreamNode) -> Stage:
     step = node.id
 
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        _passed(ledger.count(step), batch.num_rows)
+        return (batch,)
+
+    return stage
+
+
+def _changelog_stage(node: StreamNode) -> Stage:
+    step, changelog = node.id, node.changelog
+    assert changelog is not None, "it declares one"
+
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        check_kinds(step, batch.rows, changelog)
         _passed(ledger.count(step), batch.num_rows)
         return (batch,)
 
@@ -173,7 +187,10 @@ def _batches_stage(node: StreamNode) -> Stage:
             made = function(batch.rows)
         except USER_PROBLEMS as problem:
             raise failure(step, f"a batch of {batch.num_rows} rows", problem) from problem
-        return (Batch(_checked_batch(step, made, schema, batch.num_rows), batch.times),)
+        checked = _checked_batch(step, made, schema, batch.num_rows)
+        if node.changelog is not None:
+            check_batch(step, batch.rows, checked, node.changelog)
+        return (Batch(checked, batch.times),)
 
     return stage
 
@@ -208,6 +225,8 @@ STAGES: dict[type, Callable[[StreamNode], Stage]] = {
     EventTime: _event_time_stage,
     MapBatches: _batches_stage,
     Union: _pass_stage,
+    AsChangelog: _changelog_stage,
+    AsRows: _pass_stage,
     Lookup: _lookup_stage,
     AsyncMap: _async_stage,
 }
