@@ -45,7 +45,10 @@ class Passing(ms.ProcessFunction):
         (lambda s: s.map_batches(told, schema=SCHEMA), Changelog(op="op", is_whole=True)),
         (lambda s: s.event_time("at"), WHOLE),
         (lambda s: s.union(s), Changelog(op="op", is_whole=True)),
-        (lambda s: s.lookup([{"id": 1, "name": "x"}], on={"id": "id"}, prefix="of_"), Changelog(op="op", is_whole=True)),
+        (
+            lambda s: s.lookup([{"id": 1, "name": "x"}], on={"id": "id"}, prefix="of_"),
+            Changelog(op="op", is_whole=True),
+        ),
         (lambda s: s.as_rows(), None),
         (lambda s: s.key_by("customer").aggregate(n=ms.count()), Changelog(op="op", keys=("customer",))),
         (lambda s: s.key_by("customer").aggregate(n=ms.count(), emit="end"), None),
@@ -167,7 +170,14 @@ def test_what_a_change_by_key_does_not_tell(step, said):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"keys": ["x"]}, {"keys": ["id"], "op": "x"}, {"keys": ["id"], "op": "amount"}, {"keys": ["op"]}, {"images": "x"}],
+    [
+        {},
+        {"keys": ["x"]},
+        {"keys": ["id"], "op": "x"},
+        {"keys": ["id"], "op": "amount"},
+        {"keys": ["op"]},
+        {"images": "x"},
+    ],
 )
 def test_what_is_no_changelog(options):
     rows = ms.Job("changes").source("in", ms.memory([]), schema=SCHEMA)

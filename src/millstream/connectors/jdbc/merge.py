@@ -6,7 +6,6 @@ from millstream.connectors.jdbc.database import quoted
 from millstream.connectors.jdbc.layout import Layout
 from millstream.model.change import ChangeKind
 
-
 _GOES = f"= '{ChangeKind.DELETE.value}'"
 _COMES = f"<> '{ChangeKind.DELETE.value}'"
 
