@@ -16,6 +16,8 @@ from millstream.model.connector import (
     Options,
     SinkDeclaration,
     SourceDeclaration,
+    replaces,
+    write_option,
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
 from millstream.model.schema import Schema
@@ -31,7 +33,7 @@ def files(path: object, **options: Any) -> ConnectorSpec:
     Args:
         path: a directory; for a source also a single file.
         **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`,
-            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`,
+            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`, `write`,
             `partition_by`, `partition_commit`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
     """
     return ConnectorSpec("files", {"path": str(path), **options})
@@ -93,6 +95,14 @@ def _check_source(options: Options, schema: Schema, step: str) -> None:
             raise InvalidStep(msg, code="FORMAT-001", step=step, hint=f"leave {name}= out, or pass format='debezium'")
 
 
+def _check_sink(options: Options, schema: Schema, step: str) -> None:
+    del schema
+    if options["partition_commit"] is not None and replaces(options):
+        msg = "partition_commit= marks partitions while a run goes on, and write='replace' shows nothing of it before its end"
+        hint = "leave partition_commit= out: every partition of a result is complete"
+        raise InvalidStep(msg, code="FILES-032", step=step, hint=hint)
+
+
 _SHARED = {
     "path": Option(kind=(str,), doc="a directory, or for a source a single file", check=_local),
     "header": Option(kind=(bool,), default=True, doc="whether csv files start with a line of column names"),
@@ -110,6 +120,7 @@ _SOURCE = {
     "watch": Option(kind=(bool,), default=False, doc="whether to wait for new files for ever"),
 }
 _SINK = {
+    "write": write_option("append", "replace"),
     "format": Option(kind=(str,), default="parquet", choices=FORMATS, doc="how rows are written"),
     "partition_by": Option(
         kind=(str, list, tuple), default=[], doc="columns that become folders named column=value", check=_columns
@@ -144,6 +155,7 @@ DECLARATION = ConnectorDeclaration(
         is_bounded=_is_bounded,
         check=_check_source,
         changelog=_changelog,
+        decode_again="millstream.connectors.files.source:decode_again",
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,
@@ -152,6 +164,9 @@ DECLARATION = ConnectorDeclaration(
         committer="millstream.connectors.files.sink:FilesCommitter",
         takes_changes=written_as_log,
         takes_watermark=_marks_partitions,
+        check=_check_sink,
         probe="millstream.connectors.files.looking:look_at_folder",
+        read_back="millstream.connectors.files.letters:read_back",
+        remove="millstream.connectors.files.letters:remove",
     ),
 )

@@ -20,11 +20,13 @@ from millstream.connectors.jdbc.spec import check_together
 from millstream.connectors.jdbc.sqlite import SqliteDatabase
 from millstream.database.url import address_of
 from millstream.errors import CheckpointRefused, InvalidSchema, InvalidStep
-from millstream.model.connector import Options
+from millstream.model.connector import Options, replaces
 from millstream.model.schema import Field, Schema
 
 OURS = ("ms_part", "ms_seq", "ms_hash")
 """Columns of waiting rows and of an outbox."""
+STAGING = "millstream_staging_"
+"""How the names of tables begin in which rows wait."""
 SHOWN = ("job", "lineage", "step", "epoch", "task")
 """Columns of a part that the view of an outbox shows, with `ms_` before them."""
 _LONGEST_NAME = 63
@@ -58,6 +60,8 @@ class Layout:
     part: str
     mark: str
     """What stands before the number of a bound value."""
+    replaces: bool = False
+    """Whether the rows of a run wait until its end, and then take the place of all rows of the target."""
     op: str | None = None
     """The column that says which rows delete; it is none of the target."""
 
@@ -86,7 +90,7 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
     _check_names(options, schema, step)
     table: str = options["table"]
     shape = hashlib.sha256(f"{table}\n{schema.ddl}".encode()).hexdigest()[:16]
-    place = table if options["mode"] == "outbox" else f"millstream_staging_{shape}"
+    place = table if options["mode"] == "outbox" else f"{STAGING}{shape}"
     return Layout(
         mode=options["mode"],
         table=table,
@@ -101,6 +105,7 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
         part=database.name("millstream_part"),
         mark=database.mark,
         op=options["op_field"],
+        replaces=replaces(options),
     )
 
 

@@ -10,12 +10,23 @@ from millstream.connectors.jdbc.reading.spec import SOURCE
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
 from millstream.model.changelog import KIND_TYPE, Changelog, check_applied_by
-from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Extra, Option, Options, SinkDeclaration
+from millstream.model.connector import (
+    ConnectorDeclaration,
+    ConnectorSpec,
+    Extra,
+    Option,
+    Options,
+    SinkDeclaration,
+    WriteKind,
+    write_option,
+)
 from millstream.model.guarantee import Guarantee, SinkCapability
 from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
 
 MODES = ("insert", "upsert", "outbox")
+_WRITES_OF = {"insert": ("append", "replace"), "upsert": ("upsert", "replace"), "outbox": ("append",)}
+"""What may be said of how a run writes, by what becomes of a row. An outbox is a log of epochs: nothing in it is replaced."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,47}")
 
 
@@ -23,29 +34,33 @@ def jdbc(
     url: str,
     *,
     table: str,
-    mode: str = "insert",
+    mode: str | None = None,
     keys: Sequence[str] = (),
     schema: str | None = None,
     op_field: str | None = None,
     create: bool = True,
     password_env: str | None = None,
+    write: WriteKind | None = None,
 ) -> ConnectorSpec:
     """A table of a PostgreSQL or SQLite database, in which an epoch's rows appear all at once.
 
     Args:
         url: `postgresql://user@host:port/database` or `sqlite:///path`; `user:${secret:NAME}@` names the password.
         table: the table to write to.
-        mode: `insert` adds rows; `upsert` replaces the row with the same keys; `outbox` adds rows with their epoch, to
-            be read through the view `<table>_published`.
+        mode: `insert` adds rows, which is what happens where nothing is said; `upsert` replaces the row with the same keys;
+            `outbox` adds rows with their epoch, to be read through the view `<table>_published`.
         keys: the columns that identify a row, for `upsert`.
         schema: the database schema of the table, for PostgreSQL.
         op_field: for `upsert`: the column that tells which rows delete; behind a changelog it is known.
         create: whether to create the table when it is missing.
         password_env: the environment variable that holds the password, read where a connection is opened.
+        write: how a run writes: `append` and `upsert` say what the modes `insert` and `upsert` say; with `replace` the rows of a
+            run take the place of all rows of the table, in one step at its end.
     """
-    options = {"url": SecretUrl(url), "table": table, "mode": mode, "keys": list(keys), "schema": schema}
-    options |= {} if op_field is None else {"op_field": op_field}
-    return ConnectorSpec("jdbc", {**options, "create": create, "password_env": password_env})
+    options = {"url": SecretUrl(url), "table": table, "keys": list(keys), "schema": schema, "create": create}
+    named = (("mode", mode), ("write", write), ("op_field", op_field))
+    said = {name: value for name, value in named if value is not None}
+    return ConnectorSpec("jdbc", {**options, **said, "password_env": password_env})
 
 
 def check_together(options: Options, schema: Schema, step: str) -> None:
@@ -57,6 +72,11 @@ def check_together(options: Options, schema: Schema, step: str) -> None:
         problem = (f"mode {options['mode']!r} takes no keys", "pass mode='upsert' or leave keys= out")
     elif options["mode"] != "upsert" and options["op_field"] is not None:
         problem = (f"mode {options['mode']!r} deletes no rows", "pass mode='upsert' or leave op_field= out")
+    elif options["write"] not in (None, *_WRITES_OF[options["mode"]]):
+        problem = (
+            f"write={options['write']!r} and mode={options['mode']!r} contradict each other",
+            "leave one of them out",
+        )
     elif options["schema"] is not None and address_of(options["url"]).kind == "sqlite":
         problem = ("SQLite has no schemas", "leave schema= out")
     if problem:
@@ -93,6 +113,10 @@ def _identifier(value: str | None) -> str | None:
     return value
 
 
+def _mode_of(options: Options) -> str:
+    return "upsert" if options.get("write") == "upsert" else "insert"
+
+
 def _capability(options: Options) -> SinkCapability:
     if options["mode"] == "outbox":
         return SinkCapability.OUTBOX_EPOCH_LOG
@@ -119,7 +143,10 @@ DECLARATION = ConnectorDeclaration(
         options={
             "url": Option(kind=(str,), doc="postgresql://user@host:port/database or sqlite:///path", check=_url),
             "table": Option(kind=(str,), doc="the table to write to", check=_identifier),
-            "mode": Option(kind=(str,), default="insert", choices=MODES, doc="what becomes of a row"),
+            "mode": Option(
+                kind=(str,), default="insert", default_from=_mode_of, choices=MODES, doc="what becomes of a row"
+            ),
+            "write": write_option("append", "replace", "upsert"),
             "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=column_names),
             "op_field": Option(
                 kind=(str, type(None)), default=None, doc="the column that tells which rows delete; known of changelogs"
@@ -140,7 +167,9 @@ DECLARATION = ConnectorDeclaration(
         writes_directly=_writes_directly,
         takes_changes=take_changes,
         check=check_together,
-        variants=tuple({"mode": mode} for mode in MODES),
+        variants=(*({"mode": mode} for mode in MODES), {"write": "replace"}),
         probe="millstream.connectors.jdbc.looking:look_at_table",
+        read_back="millstream.connectors.jdbc.letters:read_back",
+        remove="millstream.connectors.jdbc.letters:remove",
     ),
 )

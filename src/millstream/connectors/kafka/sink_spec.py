@@ -148,4 +148,5 @@ SINK = SinkDeclaration(
     takes_changes=take_changes,
     check=check_together,
     variants=tuple({"mode": mode} for mode in MODES),
+    read_back="millstream.connectors.kafka.letters:read_back",
 )

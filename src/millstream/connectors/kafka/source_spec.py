@@ -189,4 +189,5 @@ SOURCE = SourceDeclaration(
     is_bounded=_is_bounded,
     check=_check,
     changelog=_changelog,
+    decode_again="millstream.connectors.kafka.letters:decode_again",
 )

@@ -27,6 +27,7 @@ from millstream.runtime.chain.lookup import LookupJoin
 from millstream.runtime.chain.made_rows import to_batch
 from millstream.runtime.chain.python_steps import python_stage
 from millstream.runtime.expressions import Predicate, Projection, evaluated
+from millstream.runtime.taken_rows import taken_from
 
 Stage = Callable[[Batch, Ledger], Iterable[Batch]]
 """One stage of a chain: takes a batch, gives the batches behind it."""
@@ -144,14 +145,18 @@ def _async_stage(node: StreamNode) -> Stage:
 
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         counts, bad = ledger.count(node.id), ledger.bad_records(node.id, operation.on_error)
-        rows = batch_to_rows(batch.rows)
+        rows, taken = batch_to_rows(batch.rows), taken_from(batch)
         counts.rows_in += len(rows)
         all_answers = answers(operation, rows)
         for answer in all_answers:
             if answer.problem is not None:
-                bad.refuse(rows[answer.place], answer.problem)
+                bad.refuse(rows[answer.place], answer.problem, taken=taken(answer.place))
         given = [answer for answer in all_answers if answer.problem is None]
-        kept, values = to_batch([answer.row for answer in given], node.outputs["main"], bad.refuse)
+
+        def refuse(row: Any, problem: Exception, number: int) -> None:
+            bad.refuse(row, problem, taken=taken(given[number].place))
+
+        kept, values = to_batch([answer.row for answer in given], node.outputs["main"], refuse)
         counts.passed += values.num_rows
         counts.rows_out += values.num_rows
         places = np.array([answer.place for answer in given], np.int64)
