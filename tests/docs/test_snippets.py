@@ -57,6 +57,7 @@ RUNNABLE = [page for page in PAGES if is_runnable(page)]
 
 
 _BROKER = "localhost:9092"
+_DATABASE = "postgresql://shop@localhost:5432/shop"
 
 
 def needing(page):
@@ -66,10 +67,14 @@ def needing(page):
 
 @pytest.fixture
 def at_hand(request):
-    """Text as it can run here: the broker of a page is that of the tests."""
+    """Text as it can run here: the broker and the database of a page are those of the tests."""
 
     def changed(text):
-        return text.replace(_BROKER, request.getfixturevalue("kafka").servers) if _BROKER in text else text
+        if _BROKER in text:
+            text = text.replace(_BROKER, request.getfixturevalue("kafka").servers)
+        if _DATABASE in text:
+            text = text.replace(_DATABASE, request.getfixturevalue("logical_postgres").url)
+        return text
 
     return changed
 
