@@ -53,7 +53,9 @@ class KafkaEnumerator:
         """The offsets that `start` meant when it was first asked, and those of `until`."""
         if self._initial is None:
             self._initial = decided_once(
-                self._context.log_dir, f"start-{self._context.lineage}", lambda: patiently(self._begin, PATIENCE).to_json()
+                self._context.log_dir,
+                f"start-{self._context.lineage}",
+                lambda: patiently(self._begin, PATIENCE).to_json(),
             )
         return self._initial
 
