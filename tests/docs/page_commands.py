@@ -34,6 +34,18 @@ def _settings(words):
     return dict(word.split("=", 1) for word in words if _SETTING.fullmatch(word) and words.index(word) == 0)
 
 
+def scripts(block):
+    """The files that a block marked `run` runs: `python send_orders.py 1 1000`."""
+    lines = [shlex.split(line, comments=True) for line in block.text.splitlines()] if "run" in block.marks else []
+    return [words[1:] for words in lines if words[:1] == ["python"] and words[-1] != "&"]
+
+
+def run_script(words):
+    """Run a file that the page wrote."""
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=_SECONDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def servers(block):
     """The files that a block starts in the background: `python shop_api.py &`."""
     return re.findall(r"^python (\w+\.py) &$", block.text, re.MULTILINE) if block.language == "sh" else []

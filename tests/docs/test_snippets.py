@@ -7,7 +7,7 @@ import sys
 
 import psycopg
 import pytest
-from tests.docs.page_commands import as_shown, commands, run_command, servers, serving
+from tests.docs.page_commands import as_shown, commands, run_command, run_script, scripts, servers, serving
 from tests.docs.pages import PAGES, ROOT, blocks, name, output_behind
 from tests.servers.ports import free_ports
 
@@ -92,6 +92,8 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand, req
         for block in blocks(page):
             for file in servers(block):
                 started.enter_context(serving(file, request.getfixturevalue("own_port")))
+            for words in scripts(block):
+                run_script(words)
             shown = [as_shown(run_command(*command)) for command in commands(block)]
             promised = output_behind(page, block)
             if block.language == "sh" and promised is not None:
