@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.connectors.files.columns import fitted
-from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists
+from millstream.connectors.files.lists import FileList, PublishedFile
+from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.reader import published_batches
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.contract.sink import Removed
