@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka test test-s3 unit lint fmt chaos bench clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 unit lint fmt chaos bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,10 @@ demo-recovery: setup  ## kill a job that writes to PostgreSQL five times, rescal
 demo-kafka: setup  ## start a broker and a database, run a job between them, kill it twice, compare with plain Python
 	@$(BIN)/python scripts/kafka_server.py install
 	@$(BIN)/python examples/kafka_demo.py
+
+servers: setup  ## a Kafka broker and a PostgreSQL database for the tutorial, until Ctrl-C
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python scripts/demo_servers.py
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .
@@ -78,5 +82,11 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
 
+SCALE ?= 1
+SECONDS ?= 600
+bench-connectors: setup  ## the same for connectors, with real servers: make bench-connectors SCALE=0.1 SECONDS=60
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python -m benchmarks connectors --scale $(SCALE) --seconds $(SECONDS)
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .venv-pyflink demo-data demo-recovery-data demo-kafka-data bench-results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-pyflink .venv-dlt demo-data demo-recovery-data demo-kafka-data bench-results .mypy_cache .ruff_cache .pytest_cache

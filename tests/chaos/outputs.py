@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 import millstream as ms
-from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.store import LISTS
 
 COLUMNS = {
