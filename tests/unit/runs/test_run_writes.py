@@ -1,4 +1,4 @@
-"""How runs write, in each mode: what replaces is seen whole or not at all, and nothing is lost or doubled when a run is killed."""
+"""How runs write, in each mode: what replaces is seen whole or not at all, and nothing is lost or doubled by a kill."""
 
 import itertools
 import os

@@ -43,8 +43,7 @@ class JdbcEnumerator:
 
     @property
     def _decided(self) -> Decision:
-        """What this source is in the run of the position that was last seen: decided by whoever asks first, and read from the
-        checkpoint ever after."""
+        """What this source is, in the run of the position last seen: decided by who asks first, and read from the checkpoint ever after."""
         if self._run not in self._decisions:
             name = f"jdbc-{self._run}" if self._run else "jdbc"
             stored = decided_once(self._context.log_dir, name, self._decide_now)
