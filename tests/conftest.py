@@ -76,3 +76,11 @@ def kafka():
     from tests.servers.shared_kafka import shared_kafka
 
     return shared_kafka()
+
+
+@pytest.fixture(scope="session")
+def nats_server():
+    """A real NATS server, shared by all tests of this process: they use streams of their own and do not harm it."""
+    from tests.servers.nats import shared_nats
+
+    return shared_nats()

@@ -50,6 +50,18 @@ class SinkWriter(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What became of rows that were to be removed from a sink's target."""
+
+    rows: int
+    """Gone."""
+    kept: int = 0
+    """Chosen, and still there."""
+    why: str = ""
+    """Why those are."""
+
+
 def _unwatched() -> None:
     """Nobody waits."""
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from millstream import registry
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.model.mode import Mode
 from millstream.model.params import names_in
@@ -100,14 +101,20 @@ class SourceDeclaration:
     """For sources whose promise depends on their options; `capability` is what they can at best promise."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
+    changelog: Callable[[Options, Schema], Changelog | None] | None = None
+    """For sources whose rows say what became of rows of a table: of what form they are."""
     variants: tuple[Options, ...] = ({},)
     """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
     probe: str = ""
     """`module:attribute`, called with options, schema and step: looks at what is outside and says what it finds, line by line. It
     changes nothing, and raises what would refuse the source at the start of a job."""
     sample: str = ""
-    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records. For sources that
-    would fetch much more when they are opened, or leave something behind outside."""
+    """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records, and lines of text
+    about them. For sources that would fetch much more when they are opened, or leave something behind outside."""
+
+    decode_again: str = ""
+    """`module:attribute`, called with options, schema, a record as a `BadRecord` held it, and its origin: the batch of its rows,
+    or a `BadRecord`. For dead letters that are replayed; it may raise `InvalidStep` where a record alone is not enough."""
 
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""
@@ -130,6 +137,9 @@ class SinkDeclaration:
     """For sinks whose promise depends on their options."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
+    takes_changes: Callable[[Options, Changelog, str], Options] | None = None
+    """For sinks that apply changes of rows, or write them down as such: gives options that follow from their form, and refuses
+    what it cannot apply at the step that is named. Without it changes are refused."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
     variants: tuple[Options, ...] = ({},)
@@ -137,6 +147,13 @@ class SinkDeclaration:
     probe: str = ""
     """`module:attribute`, called with options, schema and step: looks at the target and says what it finds, line by line. It
     changes nothing, and raises what would refuse the sink at the start of a job."""
+
+    read_back: str = ""
+    """`module:attribute`, called with options and schema, `job=` and `step=` (the sink's uid): the rows that are visible, in
+    batches of the schema. For dead letters that people look at and replay."""
+    remove: str = ""
+    """`module:attribute`, called as `read_back` with a function from a row to whether it is to go: removes such rows, as
+    `Removed` says. Nothing that an epoch in flight, or a start that publishes its epoch again, would miss."""
 
     def promises(self, options: Options) -> SinkCapability:
         """How a sink with these options makes rows visible."""

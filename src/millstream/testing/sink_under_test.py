@@ -94,7 +94,7 @@ OTHERS: tuple[dict[str, Any], ...] = ({"lineage": "two"}, {"step": "other"}, {"j
 """Who else may write to the same target."""
 
 
-class SinkOwner:
+class OpenedSink:
     """A run that owns the sink: it has fenced it with its token."""
 
     def __init__(self, sink: SinkUnderTest, *, fence: bool = True, **who: Any) -> None:

@@ -72,13 +72,13 @@ def _published_table(path: str, listing: FileList) -> pa.Table | None:
 
 
 def _table(path: str, listing: FileList) -> pa.Table:
-    schema = listing.columns
-    reader = FilesReader({"path": path, **listing.encoding}, schema)
-    batches = [batch for file in listing.published() for batch in _batches(local_path(path), file, listing, reader)]
-    return pa.Table.from_batches(batches, schema.arrow)
+    batches = [batch for file in listing.published() for batch in published_batches(path, listing, file)]
+    return pa.Table.from_batches(batches, listing.columns.arrow)
 
 
-def _batches(root: Path, file: PublishedFile, listing: FileList, reader: FilesReader) -> list[pa.RecordBatch]:
+def published_batches(path: str, listing: FileList, file: PublishedFile) -> list[pa.RecordBatch]:
+    """The rows of one data file that a list names."""
+    root, reader = local_path(path), FilesReader({"path": path, **listing.encoding}, listing.columns)
     if not (root / file.path).exists():
         msg = f"published file {file.path!r} is missing"
         raise ExternalFailure(msg, code="FILES-042", hint="restore the file")

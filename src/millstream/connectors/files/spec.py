@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.connectors.formats.debezium.options import DEBEZIUM, check_debezium
+from millstream.connectors.formats.debezium.options import DEBEZIUM, changelog_of, check_debezium, check_told
 from millstream.connectors.formats.options import one_character
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog, written_as_log
 from millstream.model.connector import (
     ConnectorDeclaration,
     ConnectorSpec,
@@ -77,9 +78,16 @@ def _marks_partitions(options: Mapping[str, Any]) -> bool:
     return options["partition_commit"] is not None
 
 
+def _changelog(options: Options, schema: Schema) -> Changelog | None:
+    """Files do not tell which columns identify a row."""
+    del schema
+    return changelog_of(options, ()) if options["format"] == "debezium" else None
+
+
 def _check_source(options: Options, schema: Schema, step: str) -> None:
     if options["format"] == "debezium":
         check_debezium(options, schema, step)
+        check_told(options, step)
         return
     for name, option in DEBEZIUM.items():
         if options[name] != option.default:
@@ -146,14 +154,19 @@ DECLARATION = ConnectorDeclaration(
         reader="millstream.connectors.files.source:FilesReader",
         is_bounded=_is_bounded,
         check=_check_source,
+        changelog=_changelog,
+        decode_again="millstream.connectors.files.source:decode_again",
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
+        takes_changes=written_as_log,
         takes_watermark=_marks_partitions,
         check=_check_sink,
         probe="millstream.connectors.files.looking:look_at_folder",
+        read_back="millstream.connectors.files.letters:read_back",
+        remove="millstream.connectors.files.letters:remove",
     ),
 )

@@ -13,7 +13,7 @@ from millstream.connectors.jdbc.cells import HASHES, joined_checksum
 from millstream.connectors.jdbc.database import Cursor
 from millstream.connectors.jdbc.fence import check_fence, raise_fence
 from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, prepare_tables, waiting_table
-from millstream.connectors.jdbc.merge import merge_statement
+from millstream.connectors.jdbc.merge import merge_statements
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.replacing import check_run, show_result
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
@@ -69,6 +69,7 @@ class JdbcCommitter:
             "parts": parts,
             "place": self._layout.place_table,
             "columns": list(self._layout.names),
+            **({} if self._layout.op is None else {"op": self._layout.op}),
             **({"ends_run": True} if any("ends_run" in message for message in messages) else {}),
         }
 
@@ -115,8 +116,9 @@ class JdbcCommitter:
     def _layout_of(self, cursor: Cursor, transaction: Any) -> Layout:
         """The tables as they were when the rows were staged: the job may have other columns by now."""
         place = waiting_table(cursor, self._database, self._layout, transaction["place"])
-        names = tuple(transaction["columns"])
-        return dataclasses.replace(self._layout, place_table=place, place=self._database.name(place), names=names)
+        names, op = tuple(transaction["columns"]), transaction.get("op")
+        there = self._database.name(place)
+        return dataclasses.replace(self._layout, place_table=place, place=there, names=names, op=op)
 
     def _numbers(self, messages: Sequence[Any]) -> list[int]:
         return [part_number(self._sink, each["epoch"], each["task"], each["attempt"]) for each in messages]
@@ -230,8 +232,10 @@ def _show(cursor: Cursor, layout: Layout, numbers: Sequence[int]) -> None:
         return
     if layout.keys:
         waiting = f"{layout.place} s JOIN {layout.part} p ON p.part = s.ms_part"
-        order = "p.task DESC, s.ms_seq DESC"
-        cursor.execute(merge_statement(layout, waiting, order, f"WHERE s.ms_part IN {listed}"), numbers)
+        # Tasks are numbered within their level, in the order of what they read.
+        order = "length(p.task) DESC, p.task DESC, s.ms_seq DESC"
+        for statement in merge_statements(layout, waiting, order, f"WHERE s.ms_part IN {listed}"):
+            cursor.execute(statement, numbers)
     else:
         cursor.execute(
             f"INSERT INTO {layout.target} ({layout.columns}) SELECT {layout.columns} FROM {layout.place} "

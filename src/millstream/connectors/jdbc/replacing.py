@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from millstream.checkpoint.failpoint import failpoint
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.layout import OURS, STAGING, Layout, waiting_table
-from millstream.connectors.jdbc.merge import merge_statement
+from millstream.connectors.jdbc.merge import merge_statements
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 
@@ -51,7 +51,8 @@ def _move(cursor: Cursor, database: Database, layout: Layout, parts: tuple[str, 
     which += f" AND p.place = {layout.mark}5"
     if layout.keys:
         order = "p.epoch DESC, p.task DESC, s.ms_seq DESC"
-        cursor.execute(merge_statement(from_place, rows, order, which), parts)
+        for statement in merge_statements(from_place, rows, order, which):
+            cursor.execute(statement, parts)
     else:
         cursor.execute(
             f"INSERT INTO {layout.target} ({from_place.columns}) SELECT {from_place.columns} FROM {rows} {which}", parts

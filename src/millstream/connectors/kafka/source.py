@@ -53,9 +53,27 @@ class KafkaEnumerator:
         """The offsets that `start` meant when it was first asked, and those of `until`."""
         if self._initial is None:
             self._initial = decided_once(
-                self._context.log_dir, "start", lambda: patiently(self._begin, PATIENCE).to_json()
+                self._context.log_dir,
+                f"start-{self._context.lineage}",
+                lambda: patiently(self._begin, PATIENCE).to_json(),
             )
         return self._initial
+
+    def next_run(self, position: Position) -> Position:
+        """Behind the run before, up to what `until` means by now; partitions that came since are read from their first record."""
+        if self._options["until"] is None:
+            return position
+        name, began = f"run-{self._context.lineage}", read_position(position)
+        return decided_once(
+            self._context.log_dir, name, lambda: patiently(lambda: self._begin_behind(began), PATIENCE).to_json()
+        )
+
+    def _begin_behind(self, last: KafkaPosition) -> KafkaPosition:
+        topics = self._discovery.topics()
+        self._discovery.refuse_missing(topics)
+        behind = self._met(dataclasses.replace(last, until=None, skip={}), topics)
+        until = self._meant(self._options["until"], behind.at, otherwise=self._broker.ends(behind.at))
+        return dataclasses.replace(behind, until=until)
 
     def _begin(self) -> KafkaPosition:
         topics = self._discovery.topics()
@@ -66,20 +84,6 @@ class KafkaEnumerator:
             until = self._meant(self._options["until"], places, otherwise=self._broker.ends(places))
         at = self._meant(self._options["start"], places, otherwise=self._broker.firsts(places))
         return KafkaPosition(ids={name: topic.id for name, topic in topics.items()}, at=at, until=until)
-
-    def next_run(self, position: Position) -> Position:
-        """Behind the last offsets, up to what `until` means now; partitions that came since from their first record."""
-        known = read_position(position)
-        if self._options["until"] is None:
-            return dataclasses.replace(known, until=None, skip={}).to_json()
-
-        def behind() -> KafkaPosition:
-            begun = self._begin()
-            at = {place: known.at.get(place, first) for place, first in self._broker.firsts(begun.at).items()}
-            return dataclasses.replace(begun, ids={**begun.ids, **known.ids}, at=at)
-
-        name = f"start-{self._context.lineage}"
-        return decided_once(self._context.log_dir, name, lambda: patiently(behind, PATIENCE).to_json())
 
     def _meant(self, word: Any, places: Collection[KafkaPartition], *, otherwise: Offsets) -> dict[KafkaPartition, int]:
         """The offsets that a word, a time or a table of offsets means; partitions it says nothing of are as `otherwise`."""

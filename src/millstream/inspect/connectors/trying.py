@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millstream.api.job import Job
 from millstream.contract.source import Advance, BadRecord, Credit, LostRows, SourceContext, SplitEnumerator, SplitReader
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.resolve import resolve_graph
 from millstream.graph.stream_graph import StreamNode
@@ -99,11 +99,22 @@ def _first_rows(job: Job, node: StreamNode, source: Source, limit: int, seconds:
     if declared.probe:
         shown.found = load(declared.probe)(source.connector.options, source.schema, node.id)
     if declared.sample:
-        for part in load(declared.sample)(source.connector.options, source.schema, limit):
-            shown.take(part, limit)
+        _take_sample(declared.sample, source, shown, limit)
         return shown
     _read_first(job, node, source, shown, limit, seconds)
     return shown
+
+
+def _take_sample(sample: str, source: Source, shown: FirstRows, limit: int) -> None:
+    try:
+        parts = load(sample)(source.connector.options, source.schema, limit)
+    except MillstreamError as problem:
+        raise problem.of_step(shown.step) from problem
+    for part in parts:
+        if isinstance(part, str):
+            shown.found.append(part)
+        else:
+            shown.take(part, limit)
 
 
 def _read_first(job: Job, node: StreamNode, source: Source, shown: FirstRows, limit: int, seconds: float) -> None:

@@ -205,6 +205,22 @@ def test_an_end_is_frozen_when_the_source_starts(kafka, tmp_path):
     opened.close()
 
 
+def test_a_further_run_ends_where_the_topic_ends_by_then(kafka, tmp_path):
+    source = KafkaUnderTest(kafka, tmp_path, until="latest", partitions=1)
+    first = Opened(source)
+    path, _ = walked(first, first.initial(), 50)
+    first.close()
+    source.add(4)
+    kafka.admin.create_partitions([NewPartitions(source.topic, 2)])[source.topic].result(30)
+    kafka.await_leaders(source.topic, 2)
+    second = Opened(source, token=2, lineage="L2")
+    start = second.next_run(path[-1])
+    kafka.send(source.topic, encoded(numbered(100, 1)), partition=1)
+    assert [row["n"] for row in walked(second, start, 50)[1]] == [23, 24, 25, 26]
+    assert second.initial() != first.initial(), "a run that carries nothing ends there too"
+    second.close()
+
+
 def test_an_end_by_time_and_offsets(kafka, tmp_path):
     topic = kafka.topic(1)
     for number in range(6):

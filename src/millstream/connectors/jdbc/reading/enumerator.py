@@ -16,7 +16,7 @@ from millstream.connectors.jdbc.reading.keys import KeyValues
 from millstream.connectors.jdbc.reading.opening import login_of, open_probe, require_driver
 from millstream.connectors.jdbc.reading.position import KeyPosition
 from millstream.connectors.jdbc.reading.probe import StatementTimedOut
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.model.connector import Options
 from millstream.model.time import duration_ms
@@ -43,7 +43,7 @@ class JdbcEnumerator:
 
     @property
     def _decided(self) -> Decision:
-        """What this source is, in the run of the position last seen: decided by who asks first, and read from the checkpoint ever after."""
+        """What this source is in the run of the position last seen: decided by whoever asks first, then read."""
         if self._run not in self._decisions:
             name = f"jdbc-{self._run}" if self._run else "jdbc"
             stored = decided_once(self._context.log_dir, name, self._decide_now)
@@ -55,8 +55,8 @@ class JdbcEnumerator:
         return decide(self._probe, self._options, self._context.schema, step=self._context.step, now=now).to_json()
 
     @property
-    def _statements(self) -> Statements:
-        return Statements(dialect=self._probe.dialect, source=self._probe.source, key=self._decided.key)
+    def _statements(self) -> KeyStatements:
+        return KeyStatements(dialect=self._probe.dialect, source=self._probe.source, key=self._decided.key)
 
     def next_run(self, position: Position) -> Position:
         """Behind the last key that was read, up to the highest one of now. Without a key nothing tells what is new."""
