@@ -45,12 +45,13 @@ def _move(cursor: Cursor, database: Database, layout: Layout, parts: tuple[str, 
     """Move the waiting rows of one lineage in one staging table; those of other columns lie in another one."""
     place = waiting_table(cursor, database, layout, parts[-1])
     columns = database.columns(cursor, place) or {}
-    names = tuple(name for name in columns if name not in OURS)
-    from_place = dataclasses.replace(layout, place_table=place, place=database.name(place), names=names)
+    op = layout.op if layout.op in columns else None
+    names = tuple(name for name in columns if name not in (*OURS, op))
+    from_place = dataclasses.replace(layout, place_table=place, place=database.name(place), names=names, op=op)
     rows, which = f"{from_place.place} s JOIN {layout.part} p ON p.part = s.ms_part", f"WHERE {_of_run(layout)}"
     which += f" AND p.place = {layout.mark}5"
     if layout.keys:
-        order = "p.epoch DESC, p.task DESC, s.ms_seq DESC"
+        order = "p.epoch DESC, length(p.task) DESC, p.task DESC, s.ms_seq DESC"
         for statement in merge_statements(from_place, rows, order, which):
             cursor.execute(statement, parts)
     else:

@@ -9,6 +9,8 @@ from tests.unit.connectors.sinks.under_test import Owner, ids, rows, seen
 
 from millstream.connectors.files.reader import published_files, read_files
 from millstream.errors import CheckpointRefused, InvalidStep
+from millstream.model.change import ChangeKind
+from millstream.model.schema import schema_of
 from millstream.testing.sink_replacing import ReplacingContract, one_run
 
 
@@ -194,6 +196,17 @@ def test_of_rows_with_the_same_key_the_last_one_of_the_run_counts(open_sink):
     second.committer.succeed([("one", 1), ("two", 1)], "refuse")
     second.run(0, [{"id": 1, "name": "new", "amount": 0.0}], ends=True)
     assert {row["id"]: row["name"] for row in seen(sink)} == {1: "new", 2: "kept"}
+
+
+def test_rows_that_the_run_itself_deleted_are_not_in_its_result(open_sink):
+    schema = schema_of("id long, name string, op string")
+    sink = open_sink(mode="upsert", op_field="op", write="replace")
+    for number, token in (("one", 1), ("two", 2)):
+        owner = Owner(sink, lineage=number, token=token, schema=schema)
+        owner.run(0, [{"id": n, "name": number, "op": ChangeKind.INSERT.value} for n in (1, 2, 3)])
+        changes = [(2, None, ChangeKind.DELETE), (3, "new", ChangeKind.UPDATE)]
+        owner.run(1, [{"id": id, "name": name, "op": op.value} for id, name, op in changes], ends=True)
+        assert sorted(sink.execute('SELECT id, name FROM "target"')) == [(1, number), (3, "new")]
 
 
 def test_a_savepoint_of_a_run_that_was_shown_is_not_gone_on_with(open_sink):
