@@ -65,6 +65,7 @@ UNUSED = {
     "millstream.testing.marks:ADVANCE_CLOCK": FOR_TESTS_OF_USERS,
     "millstream.testing.marks:WATERMARK": FOR_TESTS_OF_USERS,
     "millstream.testing.sink_contract:SinkContract": FOR_TESTS_OF_USERS,
+    "millstream.testing.sink_replacing:ReplacingContract": FOR_TESTS_OF_USERS,
     "millstream.testing.source_contract:SourceContract": FOR_TESTS_OF_USERS,
 }
 MEMBERS = {
