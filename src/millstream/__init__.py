@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from millstream.connectors.nats.spec import nats
     from millstream.connectors.nexmark.spec import nexmark
     from millstream.connectors.print.spec import print_rows as print
+    from millstream.connectors.rabbitmq.spec import rabbitmq
     from millstream.connectors.rate.spec import rate
     from millstream.inspect.state.stored import read_state
 
@@ -73,6 +74,7 @@ _LATER = {
     "nats": "millstream.connectors.nats.spec:nats",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
     "print": "millstream.connectors.print.spec:print_rows",
+    "rabbitmq": "millstream.connectors.rabbitmq.spec:rabbitmq",
     "rate": "millstream.connectors.rate.spec:rate",
     "read_files": "millstream.connectors.files.reader:read_files",
     "read_state": "millstream.inspect.state.stored:read_state",
@@ -157,6 +159,7 @@ __all__ = [
     "nondeterministic",
     "pattern",
     "print",
+    "rabbitmq",
     "rate",
     "read_files",
     "read_state",
