@@ -92,3 +92,11 @@ def rabbitmq_server():
     from tests.servers.rabbitmq import shared_rabbitmq
 
     return shared_rabbitmq()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server():
+    """A real MariaDB server, shared by all tests."""
+    from tests.servers.mariadb import shared_mariadb
+
+    return shared_mariadb()

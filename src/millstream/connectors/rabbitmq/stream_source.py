@@ -71,10 +71,10 @@ class StreamQueueEnumerator:
             case "earliest":
                 return first_offset(self._link, self._queue) or 0
             case "latest":
-                return self._tail.end()
+                return self._tail.settled_end()
             case {"time": instant}:
                 found = first_offset(self._link, self._queue, instant)
-                return self._tail.end() if found is None else found
+                return self._tail.settled_end() if found is None else found
             case _:
                 return int(word["number"])
 

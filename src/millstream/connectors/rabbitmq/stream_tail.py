@@ -19,6 +19,7 @@ from millstream.errors import ExternalFailure, MillstreamError
 _LOOK_SECONDS = 1.0
 """A queue that shows no message for so long has none."""
 _QUIET_SECONDS = 0.1
+_SETTLE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.3
 
 
@@ -45,6 +46,7 @@ class StreamTail:
         self._link, self._queue = link, queue
         self._changed = threading.Condition()
         self._end: int | None = None
+        self._is_quiet = False
         self._problem: MillstreamError | None = None
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -66,6 +68,16 @@ class StreamTail:
                 msg = f"the end of queue {self._queue!r} cannot be found"
                 raise ExternalFailure(msg, code="RABBIT-002", found="no answer", hint="see that the server answers")
             return self._end
+
+    def settled_end(self) -> int:
+        """The end, once nothing more came for a moment: the last messages come in several pieces.
+
+        A queue that never rests is waited for a few seconds; then what was seen last counts.
+        """
+        self.end()
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_quiet or self._problem is not None, _SETTLE_SECONDS)
+        return self.end()
 
     def _follow(self) -> None:
         while not self._is_closed:
@@ -91,7 +103,7 @@ class StreamTail:
         while not self._is_closed:
             part = self._link.ask(take, doing)
             with self._changed:
-                self._problem = None
+                self._problem, self._is_quiet = None, not part
                 self._end = max(self._end or 0, part[-1].number + 1 if part else 0)
                 self._changed.notify_all()
             seconds = _QUIET_SECONDS
