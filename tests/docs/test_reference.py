@@ -109,7 +109,13 @@ def test_the_failpoints_are_listed():
     }
     page = (ROOT / "docs/concepts/epochs.md").read_text()
     section = page[page.index("## Failpoints") :].partition("\n## ")[0]
-    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {"files", "jdbc", "kafka"}
+    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {
+        "files",
+        "jdbc",
+        "kafka",
+        "nats",
+        "rabbitmq",
+    }
     assert named - set(re.findall(r"`(\w+)`", section)) == set()
 
 
@@ -117,7 +123,7 @@ def kept_by(role, name, options, guarantee):
     """How a connector keeps a guarantee, in the words of the tables."""
     declared = declaration(name)
     if role == "source":
-        return "yes" if declared.source.capability in SOURCES_FOR[guarantee] else "refused"
+        return "yes" if declared.source.promises(options) in SOURCES_FOR[guarantee] else "refused"
     capability = declared.sink.capability_of(options) if declared.sink.capability_of else declared.sink.capability
     if capability not in SINKS_FOR[guarantee]:
         return "refused"

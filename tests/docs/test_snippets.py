@@ -56,12 +56,14 @@ def is_runnable(page):
 RUNNABLE = [page for page in PAGES if is_runnable(page)]
 
 
-_BROKER = "localhost:9092"
+_BROKER, _NATS, _RABBITMQ = "localhost:9092", "localhost:4222", "amqp://guest:guest@localhost:5672/"
 
 
 def needing(page):
     """What a page talks to beside this process, for tests of it to be chosen by."""
-    return [pytest.mark.kafka] if _BROKER in page.read_text() else []
+    text = page.read_text()
+    marks = {_BROKER: pytest.mark.kafka, _RABBITMQ: pytest.mark.brokers}
+    return [mark for address, mark in marks.items() if address in text]
 
 
 @pytest.fixture
@@ -69,7 +71,15 @@ def at_hand(request):
     """Text as it can run here: the broker of a page is that of the tests."""
 
     def changed(text):
-        return text.replace(_BROKER, request.getfixturevalue("kafka").servers) if _BROKER in text else text
+        servers = {
+            _BROKER: ("kafka", "servers"),
+            _NATS: ("nats_server", "servers"),
+            _RABBITMQ: ("rabbitmq_server", "url"),
+        }
+        for address, (fixture, attribute) in servers.items():
+            if address in text:
+                text = text.replace(address, getattr(request.getfixturevalue(fixture), attribute))
+        return text
 
     return changed
 

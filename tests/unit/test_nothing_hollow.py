@@ -50,6 +50,8 @@ UNUSED = {
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,
     "millstream.connectors.kafka.spec:kafka": FOR_USERS,
     "millstream.connectors.loader.spec:loader": FOR_USERS,
+    "millstream.connectors.nats.spec:nats": FOR_USERS,
+    "millstream.connectors.rabbitmq.spec:rabbitmq": FOR_USERS,
     "millstream.connectors.nexmark.dataset:event_table": "the oracle of examples/nexmark reads its events from it",
     "millstream.connectors.print.spec:print_rows": FOR_USERS,
     "millstream.connectors.rate.spec:rate": FOR_USERS,

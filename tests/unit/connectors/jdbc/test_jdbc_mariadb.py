@@ -1,4 +1,4 @@
-"""`jdbc` sources of MySQL against a real MariaDB: the source contract, types and their extremes, ties, NULL keys, a killed job."""
+"""`jdbc` sources of MySQL against a real MariaDB: the source contract, types and their extremes, ties, a killed job."""
 
 import datetime as dt
 import decimal
