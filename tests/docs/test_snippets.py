@@ -45,11 +45,15 @@ RUNNABLE = [page for page in PAGES if is_runnable(page)]
 _BROKER = "localhost:9092"
 _DATABASE = "postgresql://shop@localhost:5432/shop"
 _API = "localhost:8765"
+_NATS = "localhost:4222"
+_RABBITMQ = "amqp://guest:guest@localhost:5672/"
 
 
 def needing(page):
     """What a page talks to beside this process, for tests of it to be chosen by."""
-    return [pytest.mark.kafka] if _BROKER in page.read_text() else []
+    text = page.read_text()
+    marks = {_BROKER: pytest.mark.kafka, _RABBITMQ: pytest.mark.brokers}
+    return [mark for address, mark in marks.items() if address in text]
 
 
 @pytest.fixture
@@ -81,6 +85,8 @@ def at_hand(request):
         _BROKER: lambda: request.getfixturevalue("kafka").servers,
         _DATABASE: lambda: request.getfixturevalue("own_database"),
         _API: lambda: f"localhost:{request.getfixturevalue('own_port')}",
+        _NATS: lambda: request.getfixturevalue("nats_server").servers,
+        _RABBITMQ: lambda: request.getfixturevalue("rabbitmq_server").url,
     }
 
     def changed(text):
