@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka test test-s3 test-brokers unit lint fmt chaos bench clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,10 @@ demo-kafka: setup  ## start a broker and a database, run a job between them, kil
 	@$(BIN)/python scripts/kafka_server.py install
 	@$(BIN)/python examples/kafka_demo.py
 
+servers: setup  ## a Kafka broker and a PostgreSQL database for the tutorial, until Ctrl-C
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python scripts/demo_servers.py
+
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -71,8 +75,10 @@ test-brokers: setup  ## sources and sinks against RabbitMQ and MariaDB, from the
 SEED ?= 1
 KILLS ?= 200
 MINUTES ?= 60
-chaos: setup  ## kill, pause and damage running jobs: make chaos SEED=7 KILLS=200 MINUTES=30
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
+WORLD ?= files
+chaos: setup  ## kill, pause and damage running jobs: make chaos WORLD=kafka SEED=7 KILLS=200 MINUTES=30 (worlds: files, kafka, bounded)
+	@test $(WORLD) = files || $(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python -m tests.chaos --world $(WORLD) --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .
@@ -81,5 +87,11 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
 
+SCALE ?= 1
+SECONDS ?= 600
+bench-connectors: setup  ## the same for connectors, with real servers: make bench-connectors SCALE=0.1 SECONDS=60
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python -m benchmarks connectors --scale $(SCALE) --seconds $(SECONDS)
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .venv-pyflink demo-data demo-recovery-data demo-kafka-data bench-results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-pyflink .venv-dlt demo-data demo-recovery-data demo-kafka-data bench-results .mypy_cache .ruff_cache .pytest_cache

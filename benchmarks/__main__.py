@@ -1,4 +1,7 @@
-"""`python -m benchmarks [COMPARISON ...] [--scale small|full]`: run, print one table, write JSON to bench-results/."""
+"""`python -m benchmarks [COMPARISON ...] [--scale small|full]`: run, print one table, write JSON to bench-results/.
+
+`python -m benchmarks connectors --help` is about those that need servers.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ import datetime as dt
 import importlib
 import json
 import os
-import platform
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.connectors.command import main as compare_connectors
 from benchmarks.measure import Line, Measured, Setting, as_json, run_side
+from benchmarks.table import table_of
 
 COMPARISONS = (
     "keyed_aggregate",
@@ -35,11 +39,13 @@ COMPARISONS = (
     "harness",
     "start",
 )
-_WORDS = {True: "yes", False: "NO", None: ""}
 
 
 def main() -> None:
-    """Run the comparisons named on the command line, or all."""
+    """Run the comparisons named on the command line, or all; `connectors` has options of its own."""
+    if sys.argv[1:2] == ["connectors"]:
+        compare_connectors(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("comparisons", nargs="*", metavar="COMPARISON", help=", ".join(COMPARISONS))
     parser.add_argument("--scale", choices=["small", "full"], default="full")
@@ -56,7 +62,7 @@ def main() -> None:
         for name in given.comparisons or COMPARISONS:
             lines += _compared(name, given.scale, Path(folder), measured, console)
             _write(path, given.scale, lines, measured)
-    console.print(_table(lines, given.scale))
+    console.print(table_of(lines, given.scale))
     console.print(f"written to {path}")
 
 
@@ -73,32 +79,6 @@ def _compared(
             console.print(f"{owner} {side}: {len(found.epochs)} epochs ({seconds} s)")
     found_lines: list[Line] = module.lines({side: measured[owner, side] for owner, side in module.USES}, scale)
     return found_lines
-
-
-def _table(lines: list[Line], scale: str) -> Table:
-    table = Table(title=f"benchmarks, scale {scale}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    for heading in ("what", "unit", "ours", "rival", "against", "ratio", "target", "met", "CPU ratio", "equal rows"):
-        table.add_column(heading, justify="right" if heading in {"ours", "rival", "ratio"} else "left")
-    for line in lines:
-        table.add_row(
-            line.what,
-            line.unit,
-            _number(line.ours),
-            _number(line.rival),
-            line.rival_name,
-            _number(line.ratio),
-            line.target,
-            _WORDS[line.met],
-            _number(line.cpu_ratio),
-            _WORDS[line.equal],
-        )
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _write(path: Path, scale: str, lines: list[Line], measured: dict[tuple[str, str], Measured]) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EVERY = 0.1
+_KINDS = ("driver", "jvm", "workers")
 
 
 class _Process(NamedTuple):
@@ -39,31 +40,44 @@ class Watch:
     """When it was looked, on the wall clock."""
     cpu: list[float] = dataclasses.field(default_factory=list)
     """CPU seconds of all processes until then."""
+    cpu_of: dict[str, list[float]] = dataclasses.field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    """The same apart: the driver's Python, the JVM, all other processes."""
     resident: list[int] = dataclasses.field(default_factory=list)
     """Resident bytes of all processes then."""
 
     def note(self, root: int) -> None:
         """Look once."""
-        now = {"driver": 0, "jvm": 0, "workers": 0}
+        now = dict.fromkeys(_KINDS, 0)
         processes = _tree(root)
+        used = dict.fromkeys(_KINDS, 0.0)
         largest = 0
         for process in processes:
             kind = "driver" if process.pid == root else "jvm" if process.name == "java" else "workers"
             now[kind] += process.resident
             largest = max(largest, process.resident if kind == "workers" else 0)
+            used[kind] += process.cpu
         now |= {"total": sum(now.values()), "worker": largest}
         self.peaks = {kind: max(self.peaks.get(kind, 0), size) for kind, size in now.items()}
         self.times.append(time.time())
-        self.cpu.append(sum(process.cpu for process in processes))
+        self.cpu.append(sum(used.values()))
+        for kind, seconds in used.items():
+            self.cpu_of[kind].append(seconds)
         self.resident.append(now["total"])
 
     def cpu_at(self, instant: float) -> float:
         """CPU seconds used until then; between two looks, in proportion."""
+        return self._at(self.cpu, instant)
+
+    def cpu_of_at(self, kind: str, instant: float) -> float:
+        """The same of one kind of process."""
+        return self._at(self.cpu_of[kind], instant)
+
+    def _at(self, series: list[float], instant: float) -> float:
         after = bisect.bisect_left(self.times, instant)
         if after == 0 or after == len(self.times):
-            return self.cpu[min(after, len(self.times) - 1)]
+            return series[min(after, len(self.times) - 1)]
         share = (instant - self.times[after - 1]) / (self.times[after] - self.times[after - 1])
-        return self.cpu[after - 1] + share * (self.cpu[after] - self.cpu[after - 1])
+        return series[after - 1] + share * (series[after] - series[after - 1])
 
     def peak_until(self, instant: float) -> int:
         """Highest resident bytes of all processes together until then."""

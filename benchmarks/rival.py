@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +30,10 @@ _CONFS = {
 }
 
 
-def session() -> SparkSession:
-    """A session on `local[2]` with RocksDB state."""
+def session(more: Mapping[str, str] | None = None) -> SparkSession:
+    """A session on `local[2]` with RocksDB state, and with further settings."""
     builder = SparkSession.Builder().master("local[2]").appName("rival")
-    for name, value in _CONFS.items():
+    for name, value in {**_CONFS, **(more or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -58,10 +58,11 @@ def epochs_of(query: DataStreamWriter, setting: Setting) -> list[Epoch]:
     checkpoint = str(setting.work / "checkpoint")
     running = query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     running.awaitTermination()
-    return [_epoch(progress) for progress in running.recentProgress if progress["numInputRows"]]
+    return [epoch_of(progress) for progress in running.recentProgress if progress["numInputRows"]]
 
 
-def _epoch(progress: Any) -> Epoch:
+def epoch_of(progress: Any) -> Epoch:
+    """A batch that a query reported."""
     seconds = progress["durationMs"]["triggerExecution"] / 1000
     began = dt.datetime.fromisoformat(progress["timestamp"]).timestamp()
     return Epoch(progress["numInputRows"], seconds, began + seconds)

@@ -59,7 +59,7 @@ def install() -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="kafka-") as folder:
             made = Path(folder) / target.name
             made.mkdir()
-            _fetch(made / "libs", Path(folder))
+            fetch(JARS, made / "libs", Path(folder))
             _format(made)
             # Whoever installs at the same time was as careful.
             if not target.exists():
@@ -69,17 +69,17 @@ def install() -> Path:
     return target
 
 
-def _wanted() -> Iterator[tuple[str, str, str, str]]:
-    for line in JARS.read_text().splitlines():
+def _wanted(listed: Path) -> Iterator[tuple[str, str, str, str]]:
+    for line in listed.read_text().splitlines():
         if not line.startswith("#"):
             coordinates, digest = line.split()
             group, name, version = coordinates.split(":")
             yield group, name, version, digest
 
 
-def _fetch(libs: Path, scratch: Path) -> None:
-    """All jars through Ivy, which comes with Spark; one that is missing or differs fails."""
-    jars = list(_wanted())
+def fetch(listed: Path, libs: Path, scratch: Path) -> None:
+    """All jars that a file lists, through Ivy, which comes with Spark; one that is missing or differs fails."""
+    jars = list(_wanted(listed))
     depend = "".join(
         f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false" conf="default->master"/>'
         for group, name, version, _ in jars
@@ -97,7 +97,7 @@ def _fetch(libs: Path, scratch: Path) -> None:
         jar = libs / f"{name}-{version}.jar"
         found = hashlib.sha256(jar.read_bytes()).hexdigest()
         if found != digest:
-            msg = f"{jar.name} has the SHA-256 {found}, not {digest} as {JARS.name} says: not installed"
+            msg = f"{jar.name} has the SHA-256 {found}, not {digest} as {listed.name} says: not installed"
             raise SystemExit(msg)
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from millstream.connectors.memory.spec import memory
     from millstream.connectors.nats.spec import nats
     from millstream.connectors.nexmark.spec import nexmark
+    from millstream.connectors.postgres_cdc.spec import postgres_cdc
     from millstream.connectors.print.spec import print_rows as print
     from millstream.connectors.rabbitmq.spec import rabbitmq
     from millstream.connectors.rate.spec import rate
@@ -73,6 +74,7 @@ _LATER = {
     "memory": "millstream.connectors.memory.spec:memory",
     "nats": "millstream.connectors.nats.spec:nats",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
+    "postgres_cdc": "millstream.connectors.postgres_cdc.spec:postgres_cdc",
     "print": "millstream.connectors.print.spec:print_rows",
     "rabbitmq": "millstream.connectors.rabbitmq.spec:rabbitmq",
     "rate": "millstream.connectors.rate.spec:rate",
@@ -158,6 +160,7 @@ __all__ = [
     "nexmark",
     "nondeterministic",
     "pattern",
+    "postgres_cdc",
     "print",
     "rabbitmq",
     "rate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from millstream.redaction import redacted
 
@@ -56,6 +56,12 @@ class MillstreamError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.fields())
+
+    def of_step(self, step: str) -> Self:
+        """The same error, with the step it is of: threads and values do not know it."""
+        fields = self.fields()
+        message = fields.pop("message") or ""
+        return type(self)(message, **{**fields, "step": self.step or step})
 
     def fields(self) -> dict[str, str | None]:
         """The parts of the error as plain values."""

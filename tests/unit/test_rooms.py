@@ -20,6 +20,7 @@ LONG_FILES = {
 }
 LONG_FUNCTIONS = {
     "checkpoint/staged.py:manifest_of": "one line for each field of a manifest",
+    "jobmaster/savepoint/take.py:_record": "one line for each field of a savepoint",
     "connectors/jdbc/committer.py:JdbcCommitter._write_marker": "two statements of SQL",
     "runtime/operators/pattern/states.py:MatchState.__init__": "one line for each field",
 }

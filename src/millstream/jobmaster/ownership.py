@@ -13,12 +13,15 @@ from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, deco
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.staged import Identity
 from millstream.checkpoint.stores.base import ManifestStore
+from millstream.checkpoint.stores.memory import MemoryStore
+from millstream.checkpoint.stores.open import open_store
 from millstream.contract.sink import SinkCommitter
 from millstream.errors import Fenced
 from millstream.jobmaster.connectors import open_sinks, uids_of
 from millstream.jobmaster.past_runs import carry_over, followed_run, forget_runs
 from millstream.jobmaster.resume import check_params, check_restore
 from millstream.jobmaster.start import Asked, StartingPoint, starting_point
+from millstream.model.guarantee import Guarantee
 from millstream.model.params import stored_params
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.start import Start
@@ -165,9 +168,7 @@ class Ownership:
             check_params(self._deployment, point.head.origin.run)
         if point.savepoint is not None:
             check_restore(self._deployment, point.savepoint, self._engine, self._start)
-        self.sinks = open_sinks(
-            self._deployment, self._staging, lineage=point.head.lineage, lease=self.lease, parts=self._opened
-        )
+        self.sinks = open_sinks(self._deployment, self._staging, head=point.head, lease=self.lease, parts=self._opened)
         if point.refuses_newer_output:
             for sink in self.sinks.values():
                 sink.check_newer(point.head.origin.history)
@@ -179,3 +180,10 @@ class Ownership:
             for sink in self.sinks.values():
                 sink.fence()
                 sink.succeed(origin.closes, origin.newer_output)
+
+
+def store_of(deployment: DeploymentPlan) -> ManifestStore:
+    """Where a run keeps head, lease and manifests. Best effort keeps nothing that outlives the run."""
+    if deployment.checkpoint is None or deployment.plan.graph.requirements.guarantee is Guarantee.BEST_EFFORT:
+        return MemoryStore()
+    return open_store(deployment.manifests or Path(deployment.checkpoint) / "millstream")

@@ -14,21 +14,19 @@ from millstream.checkpoint.decisions import Phase, Unfinished, unfinished
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import EpochManifest, StateFileRecord
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
-from millstream.checkpoint.stores.base import ManifestStore
-from millstream.checkpoint.stores.memory import MemoryStore
-from millstream.checkpoint.stores.open import open_store
 from millstream.errors import ExternalFailure
 from millstream.jobmaster.accounting import check_accounts, check_letters, letter_limits
 from millstream.jobmaster.connectors import (
     nodes_of,
     open_sources,
     participants_of,
+    replacing_sinks,
     source_folders,
     staging_root,
     uids_of,
 )
 from millstream.jobmaster.engine_side import EngineSide
-from millstream.jobmaster.ownership import Ownership
+from millstream.jobmaster.ownership import Ownership, store_of
 from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
 from millstream.jobmaster.planner.planner import Clock
@@ -39,7 +37,6 @@ from millstream.jobmaster.resume import check_resume
 from millstream.jobmaster.savepoint.native import adopt_native
 from millstream.jobmaster.savepoint.of_run import RunSavepoints
 from millstream.model.counts import Counts, total
-from millstream.model.guarantee import Guarantee
 from millstream.model.ids import Epoch
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
@@ -132,9 +129,20 @@ class Run:
         self._sources = open_sources(
             self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
         )
+        self._coordinator = self._coordinated()
+        self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
+        origin = self._owned.point.head.origin
+        self.planner = open_planner(
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed, origin=origin
+        )
+        self._last = self.resume_plan() or self.planner.initial()
+        folder, replacing = self._savepoint_folder, replacing_sinks(self.deployment)
+        self.requests = Requests(self._store, control, self.planner, folder, self._old_requests, replacing=replacing)
+
+    def _coordinated(self) -> EpochCoordinator:
         participants = participants_of(self.deployment, self._sources, self._owned.sinks)
         self._sink_parts = {name: part for name, part in participants.items() if isinstance(part, SinkParticipant)}
-        self._coordinator = EpochCoordinator(
+        return EpochCoordinator(
             self._store,
             self._owned.keeper,
             self._owned.identity(),
@@ -142,17 +150,6 @@ class Run:
             self.lease,
             retained=self.deployment.epochs.retained,
         )
-        self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
-        self.planner = open_planner(
-            self.deployment,
-            self._sources,
-            self._clock,
-            savepoint=savepoint,
-            newest=self.resumed,
-            origin=self._owned.point.head.origin,
-        )
-        self._last = self.resume_plan() or self.planner.initial()
-        self.requests = Requests(self._store, control, self.planner, self._savepoint_folder, self._old_requests)
 
     def _place(self, savepoint: Savepoint, folders: dict[str, Path]) -> None:
         """Give the new lineage what the savepoint holds, apart from the state that its subtasks load themselves."""
@@ -293,13 +290,6 @@ class Run:
         self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
         self._parts.close(cause)
-
-
-def store_of(deployment: DeploymentPlan) -> ManifestStore:
-    """Where a run keeps head, lease and manifests. Best effort keeps nothing that outlives the run."""
-    if deployment.checkpoint is None or deployment.plan.graph.requirements.guarantee is Guarantee.BEST_EFFORT:
-        return MemoryStore()
-    return open_store(deployment.manifests or Path(deployment.checkpoint) / "millstream")
 
 
 def _wall_clock() -> int:

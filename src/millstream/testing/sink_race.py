@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from millstream.errors import Fenced
 from millstream.records.codecs import Row
-from millstream.testing.sink_under_test import SinkOwner, SinkUnderTest, rows
+from millstream.testing.sink_under_test import OpenedSink, SinkUnderTest, rows
 
 COMMITTERS = 12
 EPOCHS = 6
@@ -52,7 +52,7 @@ def _commit(
 ) -> None:
     try:
         start.wait(60)
-        owner = SinkOwner(sink, token=token)
+        owner = OpenedSink(sink, token=token)
         for epoch in epochs:
             content = outcome.content[epoch]
             owner.run(epoch, content[:7], content[7:], attempt=f"c{number}-")

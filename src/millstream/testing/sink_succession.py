@@ -6,7 +6,7 @@ import pytest
 
 from millstream.errors import CheckpointRefused, Fenced
 from millstream.testing.sink_race import race
-from millstream.testing.sink_under_test import SinkOwner, SinkUnderTest, ids, rows, seen
+from millstream.testing.sink_under_test import OpenedSink, SinkUnderTest, ids, rows, seen
 
 
 class SuccessionStories:
@@ -15,7 +15,7 @@ class SuccessionStories:
     def test_a_new_lineage_within_the_history_starts(self, sink: SinkUnderTest) -> None:
         old = four_epochs(sink)
         late = old.prepare(4, rows(40))
-        fresh = SinkOwner(sink, lineage="two", token=2)
+        fresh = OpenedSink(sink, lineage="two", token=2)
         fresh.committer.succeed([("one", 3)], "refuse")
         fresh.committer.succeed([("one", 3)], "refuse")
         fresh.run(0, rows(50))
@@ -27,7 +27,7 @@ class SuccessionStories:
 
     def test_newer_output_is_refused(self, sink: SinkUnderTest) -> None:
         four_epochs(sink)
-        fresh = SinkOwner(sink, lineage="two", token=2)
+        fresh = OpenedSink(sink, lineage="two", token=2)
         with pytest.raises(CheckpointRefused) as refused:
             fresh.committer.succeed([("one", 1)], "refuse")
         assert refused.value.code == "SINK-003"
@@ -35,13 +35,13 @@ class SuccessionStories:
 
     def test_output_of_a_lineage_outside_the_history_is_newer(self, sink: SinkUnderTest) -> None:
         four_epochs(sink)
-        fresh = SinkOwner(sink, lineage="two", token=2)
+        fresh = OpenedSink(sink, lineage="two", token=2)
         with pytest.raises(CheckpointRefused):
             fresh.committer.succeed([("elsewhere", 9)], "refuse")
 
     def test_looking_for_newer_output_changes_nothing(self, sink: SinkUnderTest) -> None:
         old = four_epochs(sink)
-        fresh = SinkOwner(sink, lineage="two", token=2, fence=False)
+        fresh = OpenedSink(sink, lineage="two", token=2, fence=False)
         fresh.committer.check_newer([("one", 3)])
         with pytest.raises(CheckpointRefused) as refused:
             fresh.committer.check_newer([("one", 2)])
@@ -52,7 +52,7 @@ class SuccessionStories:
     def test_newer_output_is_kept(self, sink: SinkUnderTest) -> None:
         old = four_epochs(sink)
         late = old.prepare(4, rows(40))
-        fresh = SinkOwner(sink, lineage="two", token=2)
+        fresh = OpenedSink(sink, lineage="two", token=2)
         fresh.committer.succeed([("one", 1)], "keep")
         with pytest.raises(Fenced):
             old.publish(4, late)
@@ -61,7 +61,7 @@ class SuccessionStories:
 
     def test_newer_output_is_removed_where_it_can_be(self, sink: SinkUnderTest) -> None:
         four_epochs(sink)
-        fresh = SinkOwner(sink, lineage="two", token=2)
+        fresh = OpenedSink(sink, lineage="two", token=2)
         if not sink.can_truncate:
             with pytest.raises(CheckpointRefused) as refused:
                 fresh.committer.succeed([("one", 1)], "truncate")
@@ -75,10 +75,10 @@ class SuccessionStories:
         assert seen(sink) == rows(0, 30)
 
     def test_succession_leaves_other_jobs_and_steps_alone(self, sink: SinkUnderTest) -> None:
-        others = [SinkOwner(sink, step="other"), SinkOwner(sink, job="other")]
+        others = [OpenedSink(sink, step="other"), OpenedSink(sink, job="other")]
         for number, other in enumerate(others):
             other.run(0, rows(100 + number * 10))
-        SinkOwner(sink, lineage="two", token=2).committer.succeed([("one", 0)], "refuse")
+        OpenedSink(sink, lineage="two", token=2).committer.succeed([("one", 0)], "refuse")
         for number, other in enumerate(others):
             other.run(1, rows(200 + number * 10))
         assert len(seen(sink)) == 40
@@ -93,9 +93,9 @@ class SuccessionStories:
         assert outcome.published
 
 
-def four_epochs(sink: SinkUnderTest) -> SinkOwner:
+def four_epochs(sink: SinkUnderTest) -> OpenedSink:
     """An owner that has published ten rows in each of four epochs."""
-    owner = SinkOwner(sink, token=1)
+    owner = OpenedSink(sink, token=1)
     for epoch in range(4):
         owner.run(epoch, rows(epoch * 10))
     return owner

@@ -8,7 +8,7 @@ from protocol import Owner, World, stored_manifests
 from stepping import Process
 from tests.unit.connectors.sinks.databases import SqliteUnderTest
 from tests.unit.connectors.sinks.test_sink_files import FilesUnderTest
-from tests.unit.connectors.sinks.under_test import Owner as SinkOwner
+from tests.unit.connectors.sinks.under_test import Owner as OpenedSink
 from tests.unit.connectors.sinks.under_test import ids, rows
 
 from millstream.checkpoint.head import HEAD
@@ -301,7 +301,7 @@ def story_of_power_loss(tmp_path):
         store.create("a/1", b"x")
         store.swap("a/1", b"x", b"y")
         sink = FilesUnderTest(root / "out")
-        SinkOwner(sink).run(0, rows(0))
+        OpenedSink(sink).run(0, rows(0))
     finally:
         os.fsync = fsync
     folder = root / "a"
@@ -324,10 +324,10 @@ def real_sinks(tmp_path):
 def story_of_fencedreal_sinks(tmp_path):
     """A later owner fences, publishes nothing yet, and the earlier one tries to."""
     for sink in real_sinks(tmp_path):
-        old = SinkOwner(sink, token=1)
+        old = OpenedSink(sink, token=1)
         old.run(0, rows(0))
         waiting = old.prepare(1, rows(100))
-        SinkOwner(sink, token=2)
+        OpenedSink(sink, token=2)
         expect(Fenced, lambda old=old, waiting=waiting: old.publish(1, waiting))
         assert len(ids(sink)) == 10
 
@@ -335,7 +335,7 @@ def story_of_fencedreal_sinks(tmp_path):
 def story_of_sinks_that_publish_twice(tmp_path):
     """The same epoch again changes nothing; with other rows it is refused."""
     for sink in real_sinks(tmp_path):
-        owner = SinkOwner(sink)
+        owner = OpenedSink(sink)
         transaction = owner.run(0, rows(0))
         owner.publish(0, transaction)
         owner.publish(0, owner.prepare(0, rows(0), attempt="b"))
@@ -348,7 +348,7 @@ def story_of_sinks_that_publish_twice(tmp_path):
 def story_of_sinks_that_lose_staging(tmp_path):
     """What was staged is not all there any more: nothing is shown, and no marker is left."""
     for sink in real_sinks(tmp_path):
-        owner = SinkOwner(sink)
+        owner = OpenedSink(sink)
         transaction = owner.prepare(0, rows(0), rows(20))
         sink.lose_staged()
         for _ in range(2):

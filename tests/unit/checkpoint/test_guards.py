@@ -10,7 +10,7 @@ import pytest
 from fake_sinks import Directory, Table
 from protocol import World, stop_at_failpoints
 from protocol_stories import STORIES, expect, real_sinks
-from tests.unit.connectors.sinks.under_test import Owner as SinkOwner
+from tests.unit.connectors.sinks.under_test import Owner as OpenedSink
 from tests.unit.connectors.sinks.under_test import ids, rows
 
 from millstream.checkpoint import head as head_module
@@ -252,9 +252,9 @@ def jdbc_ignores_the_digest(patch):
 
 
 def files_ignore_the_digest(patch):
-    def careless(root, content):
+    def careless(root, content, **how):
         if files_sink.published_list(root, content) is None:
-            publish_list(root, content)
+            publish_list(root, content, **how)
 
     publish_list = files_sink.publish_list
     patch.setattr(files_sink, "publish_list", careless)
@@ -316,8 +316,8 @@ def sink(request, tmp_path):
 
 def test_a_late_owner_of_a_real_sink_cleans_nothing_up(sink):
     """It was stopped in the middle of its start; what it takes for leftovers belongs to the next owner by now."""
-    late = SinkOwner(sink, token=1)
-    new = SinkOwner(sink, token=2)
+    late = OpenedSink(sink, token=1)
+    new = OpenedSink(sink, token=2)
     waiting = new.prepare(0, rows(0))
     expect(Fenced, lambda: late.committer.recover(None))
     new.publish(0, waiting)
@@ -326,9 +326,9 @@ def test_a_late_owner_of_a_real_sink_cleans_nothing_up(sink):
 
 def test_a_late_restore_of_a_real_sink_closes_nothing(sink):
     """It was stopped between the fence of its lineage and closing the others; another restore replaced it meanwhile."""
-    SinkOwner(sink, lineage="one", token=1).run(0, rows(0))
-    late = SinkOwner(sink, lineage="two", token=2)
-    new = SinkOwner(sink, lineage="three", token=3)
+    OpenedSink(sink, lineage="one", token=1).run(0, rows(0))
+    late = OpenedSink(sink, lineage="two", token=2)
+    new = OpenedSink(sink, lineage="three", token=3)
     new.committer.succeed([("one", 0), ("two", -1)], "keep")
     new.run(0, rows(100))
     expect(Fenced, lambda: late.committer.succeed([("one", 0)], "truncate" if sink.can_truncate else "keep"))

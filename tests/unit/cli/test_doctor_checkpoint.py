@@ -1,6 +1,7 @@
 """`doctor CHECKPOINT`: explains what is there and what is damaged, repairs what is safe, and changes nothing unasked."""
 
 import json
+import shutil
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_manifest_that_never_became_durable(cli, checkpoint):
 
 def test_repair_needs_a_checkpoint_that_nobody_runs(cli, ticks, tmp_path):
     ticks()
-    min((tmp_path / "checkpoint" / "sources").iterdir()).joinpath("ticks").rmdir()
+    shutil.rmtree(min((tmp_path / "checkpoint" / "sources").iterdir()) / "ticks")
     result = cli("doctor", tmp_path / "checkpoint", "--repair")
     assert (result.exit_code, "CKPT-021" in result.stderr) == (5, True)
     assert cli("doctor", "--repair").exit_code == 2

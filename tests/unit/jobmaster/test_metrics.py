@@ -24,10 +24,14 @@ def samples(text):
 
 
 def test_totals_grow_with_the_epochs():
-    totals = Totals(job="j", guarantee="exactly_once").after(summary()).after(summary(epoch=5, lag=8, watermark=1000))
+    totals = (
+        Totals(job="j", guarantee="exactly_once", mode="STREAMING")
+        .after(summary())
+        .after(summary(epoch=5, lag=8, watermark=1000))
+    )
     found = samples(prometheus(totals))
     assert found == {
-        "millstream_guarantee": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
+        "millstream_guarantee": "1", "millstream_mode": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
         "millstream_rows_out_total": "6", "millstream_failures_total": "0", "millstream_epoch": "5",
         "millstream_epoch_seconds": "0.5", "millstream_lag_rows": "8",
         "millstream_fencing_token": "7",
@@ -37,7 +41,7 @@ def test_totals_grow_with_the_epochs():
 def test_what_is_not_known_is_left_out():
     for watermark in (MIN_TIME, MAX_TIME):
         newest = summary(watermark=watermark, steps={"t": watermark})
-        found = samples(prometheus(Totals(job="j", guarantee="best_effort").after(newest)))
+        found = samples(prometheus(Totals(job="j", guarantee="best_effort", mode="STREAMING").after(newest)))
         assert "millstream_watermark_ms" not in found
         assert "millstream_watermark_lag_seconds" not in found
         assert "millstream_lag_rows" not in found
@@ -57,7 +61,7 @@ def test_watermarks_by_step_and_partition():
             partition("b", MIN_TIME, is_idle=True),
         ),
     )
-    lines = prometheus(Totals(job="j", guarantee="exactly_once").after(newest)).splitlines()
+    lines = prometheus(Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(newest)).splitlines()
     assert [line for line in lines if "watermark" in line and not line.startswith("#")] == [
         'millstream_watermark_ms{job="j",step="t"} 4000',
         'millstream_watermark_ms{job="j",step="u\\""} 5000',
@@ -74,11 +78,11 @@ def test_watermarks_by_step_and_partition():
 
 
 def test_labels_are_escaped():
-    assert 'job="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once"))
+    assert 'job="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once", mode="STREAMING"))
 
 
 def test_the_file_is_replaced_as_a_whole(tmp_path):
-    file = MetricsFile(tmp_path / "m.prom", job="j", guarantee="exactly_once")
+    file = MetricsFile(tmp_path / "m.prom", job="j", guarantee="exactly_once", mode="STREAMING")
     file.epoch(summary())
     assert 'guarantee="at_least_once"' in (tmp_path / "m.prom").read_text()
     file.result(RunResult(job="j", checkpoint=None, epochs=1, rows_in=10, failures=2))
@@ -92,7 +96,7 @@ def test_metrics_of_the_users_own_bear_their_names_as_labels(tmp_path):
     for value in (0.5, 5, 7):
         spread.observe(value)
     second = StepMetrics(counters={"hits": 3, 'odd"name': 1}, gauges={"depth": {1: 2.5}}, histograms={"size": spread})
-    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once")
+    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once", mode="STREAMING")
     file.epoch(summary(metrics={"s": first}))
     file.epoch(summary(metrics={"s": second, "t": StepMetrics(counters={"hits": 9})}))
     lines = (tmp_path / "figures").read_text().splitlines()
@@ -114,7 +118,7 @@ def test_metrics_of_the_users_own_bear_their_names_as_labels(tmp_path):
 
 
 def test_the_end_of_a_run_keeps_what_its_functions_counted(tmp_path):
-    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once")
+    file = MetricsFile(tmp_path / "figures", job="j", guarantee="exactly_once", mode="STREAMING")
     result = RunResult(job="j", checkpoint=None)
     for hits in (2, 3):
         counted = summary(metrics={"s": StepMetrics(counters={"hits": hits})})

@@ -186,11 +186,11 @@ def test_nothing_follows_a_run_that_is_not_known_to_be_complete():
 
 def test_what_was_said_once_stays_said_for_later_runs():
     given_up = msgspec.structs.replace(COMPLETE, origin=IGNORED.origin)
-    start = dataclasses.replace(NEXT, ignore_state_once=True)
+    start = NEXT._replace(ignore_state_once=True)
     follows = decide_lineage(given_up, start, None, Asked(follows=True))
     assert (follows.origin.ignored, follows.origin.starts_from_earlier) == ("given-up", False)
     restored = msgspec.structs.replace(RESTORED, epoch=9)
-    start = dataclasses.replace(NEXT, savepoint="/s1")
+    start = NEXT._replace(savepoint="/s1")
     second = decide_lineage(restored, start, SAVEPOINT, Asked(follows=True)).origin
     assert (second.savepoint_id, second.history, second.of_run) == ("s1", [("earlier", 7), ("now", 9)], [])
     head = Head(job="j", lineage="second", token=5, epoch=3, manifest="m", origin=second)

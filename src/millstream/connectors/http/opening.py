@@ -13,20 +13,12 @@ from millstream.connectors.http.asking.credentials import CredentialKeeper
 from millstream.connectors.http.asking.exchange import Exchange, ExchangeClock
 from millstream.connectors.http.asking.rates import RateRules
 from millstream.connectors.http.settings import ClientLimits
-from millstream.errors import MillstreamError
 from millstream.model.secret import secret
 
 
 def wall_clock() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def at_step(problem: MillstreamError, step: str) -> MillstreamError:
-    """The error, with the step it is of: threads and values do not know it."""
-    fields = problem.fields()
-    message = fields.pop("message") or ""
-    return type(problem)(message, **{**fields, "step": problem.step or step})
 
 
 def opened_exchange(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from millstream.connectors.http.asking.exchange import Exchange
 from millstream.connectors.http.decoding import KeptPage, PageDecoder
 from millstream.connectors.http.inference import schema_from
-from millstream.connectors.http.opening import at_step, opened_exchange, wall_clock
+from millstream.connectors.http.opening import opened_exchange, wall_clock
 from millstream.connectors.http.paging.page_request import shown_address
 from millstream.connectors.http.paging.pages import BodyFormat, FetchedPage, kept_records, page_of
 from millstream.connectors.http.paging.slices import ParentSlices, children
@@ -20,7 +20,7 @@ from millstream.connectors.http.paging.turning import PagingPlan, SliceState, be
 from millstream.connectors.http.position import beginning, numbered, opened_slice, position_of
 from millstream.connectors.http.settings import SourceSettings, settings_of
 from millstream.contract.source import BadRecord
-from millstream.errors import InvalidSchema, MillstreamError
+from millstream.errors import InvalidSchema
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -30,8 +30,8 @@ class _TestPage(NamedTuple):
     kept: KeptPage
 
 
-def sample(options: Options, schema: Schema, limit: int) -> list[pa.RecordBatch | BadRecord]:
-    """Rows and bad records of the first page of the first slice, at most so many rows.
+def sample(options: Options, schema: Schema, limit: int) -> list[pa.RecordBatch | BadRecord | str]:
+    """The first page of the first slice: what was asked for, the schema it suggests, and its rows, at most so many.
 
     Args:
         options: checked options of the source.
@@ -40,27 +40,21 @@ def sample(options: Options, schema: Schema, limit: int) -> list[pa.RecordBatch 
     """
     settings = settings_of(options)
     found = _first_page(settings)
-    taken: list[pa.RecordBatch | BadRecord] = []
+    if found is None:
+        return ["nothing to ask for"]
+    suggested = schema_from(found.page.records, texts=settings.body.kind == "csv")
+    origin, count = found.kept.origin, len(found.page.records)
+    taken: list[pa.RecordBatch | BadRecord | str] = [
+        f"{origin}: {count} records",
+        f"their schema seems to be: {suggested.ddl}",
+    ]
     rows = 0
-    for part in PageDecoder(settings.body, schema).rows([] if found is None else [found.kept]):
+    for part in PageDecoder(settings.body, schema).rows([found.kept]):
         if rows >= limit:
             break
         taken.append(part if isinstance(part, BadRecord) else part.slice(0, limit - rows))
         rows += 0 if isinstance(part, BadRecord) else part.num_rows
     return taken
-
-
-def probe(options: Options, _: Schema, step: str) -> list[str]:
-    """What a run would ask for first, how many records come, and which schema they suggest."""
-    settings = settings_of(options)
-    try:
-        found = _first_page(settings)
-    except MillstreamError as problem:
-        raise at_step(problem, step) from problem
-    if found is None:
-        return ["nothing to ask for"]
-    suggested = schema_from(found.page.records, texts=settings.body.kind == "csv")
-    return [f"{found.kept.origin}: {len(found.page.records)} records", f"their schema seems to be: {suggested.ddl}"]
 
 
 def infer_schema(options: Options) -> Schema:

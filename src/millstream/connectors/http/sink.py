@@ -20,7 +20,7 @@ from millstream.connectors.consumer.keepers import Batches, Decision
 from millstream.connectors.consumer.marks import read_mark
 from millstream.connectors.consumer.sink import ConsumerCommitter, ConsumerWriter
 from millstream.connectors.http.asking.exchange import Exchange
-from millstream.connectors.http.opening import at_step, opened_exchange
+from millstream.connectors.http.opening import opened_exchange
 from millstream.connectors.http.sending import batch_request
 from millstream.connectors.http.sink_settings import SinkSettings, sink_settings
 from millstream.contract.sink import SinkContext
@@ -96,7 +96,7 @@ class BatchSender:
         try:
             self._exchange().ask(batch_request(self._settings, batch, told.key), lambda _, __: None)
         except MillstreamError as problem:
-            raise at_step(problem, self._context.step) from problem
+            raise problem.of_step(self._context.step) from problem
 
     def _exchange(self) -> Exchange:
         with self._lock:

@@ -12,7 +12,7 @@ from typing import Any
 from millstream.connectors.decided import decided_once
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
-from millstream.connectors.http.opening import at_step, opened_exchange, wall_clock
+from millstream.connectors.http.opening import opened_exchange, wall_clock
 from millstream.connectors.http.position import (
     ApiPosition,
     beginning,
@@ -115,7 +115,7 @@ class HttpEnumerator:
         try:
             self._intake.raise_failure()
         except MillstreamError as problem:
-            raise at_step(problem, self._context.step) from problem
+            raise problem.of_step(self._context.step) from problem
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """Pages of one slice each, in as many pieces as there are tasks."""

@@ -176,7 +176,6 @@ DECLARATION = ConnectorDeclaration(
         reader="millstream.connectors.http.decoding:HttpReader",
         is_bounded=_always,
         schema=_inferred,
-        probe="millstream.connectors.http.sample:probe",
         sample="millstream.connectors.http.sample:sample",
         mode=Mode.BATCH_ROLLER,
         check=check_source,

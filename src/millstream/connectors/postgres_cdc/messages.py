@@ -61,7 +61,7 @@ class RelationColumn(NamedTuple):
     """Whether it is part of the replica identity."""
 
 
-class Relation(NamedTuple):
+class TableRelation(NamedTuple):
     """A table as it was when the changes behind this message were made."""
 
     oid: int
@@ -72,7 +72,7 @@ class Relation(NamedTuple):
     columns: tuple[RelationColumn, ...]
 
 
-def described(message: bytes) -> Relation:
+def described(message: bytes) -> TableRelation:
     """The table that a message describes."""
     (oid,) = struct.unpack_from(">I", message, 1)
     schema, at = _text(message, 5)
@@ -86,7 +86,7 @@ def described(message: bytes) -> Relation:
         (type_oid,) = struct.unpack_from(">I", message, at)
         columns.append(RelationColumn(name, type_oid, is_key))
         at += 8  # its type, and what is said of that: a length, digits
-    return Relation(oid, schema, table, identity, tuple(columns))
+    return TableRelation(oid, schema, table, identity, tuple(columns))
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from millstream.connectors.postgres_cdc.messages import (
     Flags,
     MessageBlock,
     Numbers,
-    Relation,
+    TableRelation,
     described,
     number_at,
 )
@@ -76,7 +76,7 @@ class TupleValues:
 class TableChanges(NamedTuple):
     """Inserts, updates and deletes of one table while it had the same columns, in the order of the log."""
 
-    relation: Relation
+    relation: TableRelation
     letters: Bytes
     lsns: Numbers
     transactions: Transactions
@@ -91,7 +91,7 @@ class TableChanges(NamedTuple):
 class TableTruncation(NamedTuple):
     """A table that was emptied at once."""
 
-    relation: Relation
+    relation: TableRelation
 
 
 Wanted = Callable[[Transactions], Flags]
@@ -102,12 +102,12 @@ class PgOutputDecoder:
 
     def __init__(self, oid: int, wanted: Wanted, *, step: str) -> None:
         self._oid, self._wanted, self._step = oid, wanted, step
-        self._relations: dict[int, Relation] = {}
+        self._relations: dict[int, TableRelation] = {}
         self._last, self._last_is_wanted = _NO_TRANSACTION, False
         self.strangers: set[int] = set()
         """Other tables of which wanted transactions had changes."""
 
-    def relation(self, oid: int) -> Relation:
+    def relation(self, oid: int) -> TableRelation:
         """A table that was described."""
         return self._relations[oid]
 

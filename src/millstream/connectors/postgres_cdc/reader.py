@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.connectors.postgres_cdc.lookup import TableLookup
-from millstream.connectors.postgres_cdc.messages import Flags, Relation
+from millstream.connectors.postgres_cdc.messages import Flags, TableRelation
 from millstream.connectors.postgres_cdc.pgoutput import PgOutputDecoder, TableTruncation, Transactions
 from millstream.connectors.postgres_cdc.positions import LogStretch, lsn_number, stretch_of
 from millstream.connectors.postgres_cdc.preparation import check_slot
@@ -57,7 +57,7 @@ class CdcReader:
         """Changes of transactions that commit inside a stretch and are not in the copy."""
         decoder = PgOutputDecoder(stretch.oid, _wanted(stretch), step=self._step)
         rows = ChangeRows(self._options, self._schema, look_up=self._look_up(stretch.oid))
-        relation: Relation | None = None
+        relation: TableRelation | None = None
         columns: TableColumns | None = None
         for block in messages_upto(self._options, stretch.end, step=self._step):
             for part in decoder.decode(block):
@@ -70,7 +70,7 @@ class CdcReader:
             self._check_strangers(decoder)
         self._check_complete(stretch)
 
-    def _fitted(self, relation: Relation) -> TableColumns:
+    def _fitted(self, relation: TableRelation) -> TableColumns:
         """How its tuples become rows."""
         if not self._is_named(relation):
             msg = f"table {self._step!r} has another name"
@@ -84,10 +84,10 @@ class CdcReader:
                 msg = f"table {self._step!r} was made anew under its name"
                 raise self._other_table(msg, decoder.relation(oid), "start with a new slot and a new checkpoint")
 
-    def _is_named(self, relation: Relation) -> bool:
+    def _is_named(self, relation: TableRelation) -> bool:
         return relation.table == self._options["table"] and self._options["schema"] in {None, relation.schema}
 
-    def _other_table(self, msg: str, relation: Relation, hint: str) -> StepFailed:
+    def _other_table(self, msg: str, relation: TableRelation, hint: str) -> StepFailed:
         found = f"{relation.schema}.{relation.table}"
         return StepFailed(msg, code="CDC-009", step=self._step, found=found, known=self._step, hint=hint)
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from millstream.connectors.postgres_cdc.columns import holds
-from millstream.connectors.postgres_cdc.messages import Relation, RelationColumn
+from millstream.connectors.postgres_cdc.messages import RelationColumn, TableRelation
 from millstream.errors import StepFailed
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -22,7 +22,7 @@ class TableColumns:
     """The places of the key."""
 
 
-def table_columns(relation: Relation, options: Options, schema: Schema, step: str) -> TableColumns:
+def table_columns(relation: TableRelation, options: Options, schema: Schema, step: str) -> TableColumns:
     """Fit a table to the schema of its columns, as `on_ddl` allows.
 
     Raises:
@@ -37,7 +37,7 @@ def table_columns(relation: Relation, options: Options, schema: Schema, step: st
 
 
 def _check_columns(
-    found: dict[str, RelationColumn], options: Options, schema: Schema, relation: Relation, step: str
+    found: dict[str, RelationColumn], options: Options, schema: Schema, relation: TableRelation, step: str
 ) -> None:
     table, mode = f"{relation.schema}.{relation.table}", options["on_ddl"]
     missing = [field.name for field in schema if field.name not in found]

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from millstream.api.job import Job
 from millstream.contract.source import Advance, BadRecord, Credit, LostRows, SourceContext, SplitEnumerator, SplitReader
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.resolve import resolve_graph
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import sink_declaration, source_declaration
+from millstream.model.params import read_params
+from millstream.plan.passes.bind import bind, refuse_open
 from millstream.records.codecs import Row, shown_rows
 from millstream.registry import load
 
@@ -64,7 +66,9 @@ class SinkLook:
     found: list[str] | None
 
 
-def try_step(job: Job, step: str, *, limit: int, seconds: float) -> FirstRows | SinkLook:
+def try_step(
+    job: Job, step: str, *, limit: int, seconds: float, params: Mapping[str, Any] | None = None
+) -> FirstRows | SinkLook:
     """Look at a source or sink of a job.
 
     Args:
@@ -72,9 +76,12 @@ def try_step(job: Job, step: str, *, limit: int, seconds: float) -> FirstRows | 
         step: the id of the step.
         limit: rows and bad records to read of a source.
         seconds: how long to wait for them.
+        params: values of the job's parameters, as a run would be given them.
     """
-    nodes = resolve_graph(job.model).nodes
+    values = read_params(job.model.requirements.params, params or {})
+    nodes = resolve_graph(bind(job.model, values)).nodes
     node = next((each for each in nodes if each.id == step), None)
+    refuse_open([] if node is None else [node])
     if node is not None and isinstance(node.operation, Source):
         return _first_rows(job, node, node.operation, limit, seconds)
     if node is not None and isinstance(node.operation, Sink):
@@ -99,11 +106,22 @@ def _first_rows(job: Job, node: StreamNode, source: Source, limit: int, seconds:
     if declared.probe:
         shown.found = load(declared.probe)(source.connector.options, source.schema, node.id)
     if declared.sample:
-        for part in load(declared.sample)(source.connector.options, source.schema, limit):
-            shown.take(part, limit)
+        _take_sample(declared.sample, source, shown, limit)
         return shown
     _read_first(job, node, source, shown, limit, seconds)
     return shown
+
+
+def _take_sample(sample: str, source: Source, shown: FirstRows, limit: int) -> None:
+    try:
+        parts = load(sample)(source.connector.options, source.schema, limit)
+    except MillstreamError as problem:
+        raise problem.of_step(shown.step) from problem
+    for part in parts:
+        if isinstance(part, str):
+            shown.found.append(part)
+        else:
+            shown.take(part, limit)
 
 
 def _read_first(job: Job, node: StreamNode, source: Source, shown: FirstRows, limit: int, seconds: float) -> None:

@@ -4,7 +4,7 @@ from tests.unit.connectors.http.apis import SCHEMA, checked, pages_of, refused, 
 
 import millstream as ms
 from millstream.connectors.http.inference import schema_from
-from millstream.connectors.http.sample import infer_schema, probe, sample
+from millstream.connectors.http.sample import infer_schema, sample
 from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema, InvalidStep, StepFailed
 from millstream.inspect.connectors.trying import try_step
@@ -44,14 +44,14 @@ def test_a_schema_from_csv():
 
 def test_the_first_page_is_read_as_a_run_would(api):
     api.answer = pages_of(rows(20), 10)
-    (batch,) = sample(checked(f"{api.url}/items", **PAGED), SCHEMA, 3)
+    _, _, batch = sample(checked(f"{api.url}/items", **PAGED), SCHEMA, 3)
     assert batch_to_rows(batch) == rows(3)
     assert len(api.asked) == 1
 
 
 def test_bad_records_of_a_test_page_are_shown(api):
     api.answer = lambda asked: {"items": [{"id": "x"}, *rows(5)]}
-    bad, batch = sample(checked(f"{api.url}/items", **PAGED), SCHEMA, 2)
+    _, _, bad, batch = sample(checked(f"{api.url}/items", **PAGED), SCHEMA, 2)
     assert isinstance(bad, BadRecord)
     assert bad.origin.endswith("page=1 page 1 item 1")
     assert batch.num_rows == 2
@@ -79,15 +79,16 @@ def test_a_look_at_a_source_says_what_comes(api):
 
 def test_a_look_at_a_source_that_is_refused_names_the_step(api):
     api.answer = lambda asked: refused(403)
+    job = ms.Job("looked")
+    job.source("in", ms.http(f"{api.url}/items", allow_private=True), schema="id long").sink("out", ms.print())
     with pytest.raises(StepFailed) as failed:
-        probe(checked(f"{api.url}/items"), SCHEMA, "in")
+        try_step(job, "in", limit=2, seconds=10)
     assert failed.value.step == "in"
 
 
 def test_nothing_to_ask_for(api):
     options = checked(f"{api.url}/${{slice:n}}", slices={"type": "list", "name": "n", "values": []})
-    assert sample(options, SCHEMA, 5) == []
-    assert probe(options, SCHEMA, "in") == ["nothing to ask for"]
+    assert sample(options, SCHEMA, 5) == ["nothing to ask for"]
 
 
 @pytest.mark.parametrize("answer", [{"items": []}, {}, {"items": [1, 2]}])

@@ -17,7 +17,7 @@ from millstream.connectors.jdbc.reading.position import KeyPosition
 from millstream.connectors.jdbc.reading.postgres import PostgresDialect
 from millstream.connectors.jdbc.reading.probe import StatementTimedOut
 from millstream.connectors.jdbc.reading.sqlite import SqliteDialect
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.errors import CheckpointRefused
 
 NUMBER = KeyColumn(name="id", type="pg_catalog.int8", nullable=False)
@@ -25,7 +25,7 @@ NAME = KeyColumn(name="name", type="pg_catalog.text", collation='"C"')
 
 
 def statements(dialect, *key):
-    return Statements(dialect=dialect, source="t AS q", key=key)
+    return KeyStatements(dialect=dialect, source="t AS q", key=key)
 
 
 def test_a_range_is_open_below_and_closed_above():

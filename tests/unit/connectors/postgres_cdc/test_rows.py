@@ -9,7 +9,7 @@ import pytest
 from tests.unit.connectors.postgres_cdc.captured import LONG, MESSAGES
 
 from millstream.connectors.postgres_cdc.columns import holds, typed_column
-from millstream.connectors.postgres_cdc.messages import Relation, RelationColumn, block_of
+from millstream.connectors.postgres_cdc.messages import RelationColumn, TableRelation, block_of
 from millstream.connectors.postgres_cdc.pgoutput import PgOutputDecoder, TableChanges
 from millstream.connectors.postgres_cdc.positions import lsn_text
 from millstream.connectors.postgres_cdc.relation import table_columns
@@ -155,7 +155,7 @@ def test_a_value_that_is_none_of_its_column_is_a_bad_record_and_its_neighbours_s
 
 
 def relation(*columns, identity="d"):
-    return Relation(1, "public", "orders", identity, tuple(RelationColumn(*column) for column in columns))
+    return TableRelation(1, "public", "orders", identity, tuple(RelationColumn(*column) for column in columns))
 
 
 ID, NAME = ("id", 20, True), ("name", 25, False)

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 from tests.servers.http import Reply, serving
-from tests.unit.connectors.sinks.concurrency import race
 from tests.unit.connectors.sinks.contract import SinkContract
 from tests.unit.connectors.sinks.under_test import ids
 
@@ -17,6 +16,7 @@ from millstream.connectors.http.spec import DECLARATION
 from millstream.connectors.json_values import batches_from_json
 from millstream.model.connector import checked_options
 from millstream.records.codecs import batch_to_rows
+from millstream.testing.sink_race import race
 
 
 class Receiver:

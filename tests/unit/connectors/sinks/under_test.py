@@ -13,7 +13,7 @@ from millstream.testing.sink_under_test import (
     stage,
     through_json,
 )
-from millstream.testing.sink_under_test import SinkOwner as Owner
+from millstream.testing.sink_under_test import OpenedSink as Owner
 
 __all__ = [
     "EXTREMES",

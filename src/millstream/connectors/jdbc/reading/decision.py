@@ -11,7 +11,7 @@ from millstream.connectors.jdbc.reading.forms import Forms, SourceColumn, forms_
 from millstream.connectors.jdbc.reading.keys import Key, KeyColumn, KeyValues
 from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import label_of
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -55,7 +55,7 @@ def decide(probe: Probe, options: Options, schema: Schema, *, step: str, now: in
         columns = probe.columns()
         forms = forms_of(columns, schema, probe.form, step=step)
         key = probe.key(_key_columns(probe, options, columns, step=step))
-        statements = Statements(dialect=probe.dialect, source=probe.source, key=key)
+        statements = KeyStatements(dialect=probe.dialect, source=probe.source, key=key)
         if key:
             refuse_nulls(probe, statements, options, step=step)
         upper = None if options["incremental"] or not key else highest(probe, statements, None)
@@ -88,7 +88,7 @@ def _key_columns(probe: Probe, options: Options, columns: Sequence[SourceColumn]
     return [there[name] for name in names]
 
 
-def refuse_nulls(probe: Probe, statements: Statements, options: Options, *, step: str) -> None:
+def refuse_nulls(probe: Probe, statements: KeyStatements, options: Options, *, step: str) -> None:
     """A row whose key has a null lies in no range: unless it is asked for, say so instead of losing it."""
     nullable = [column.name for column in statements.key if column.nullable]
     if options["nulls"] == "read" or not nullable or not probe.fetch(statements.has_null()):
@@ -100,13 +100,13 @@ def refuse_nulls(probe: Probe, statements: Statements, options: Options, *, step
     raise InvalidStep(msg, code="JDBC-034", step=step, hint=hint)
 
 
-def highest(probe: Probe, statements: Statements, after: KeyValues | None) -> KeyValues | None:
+def highest(probe: Probe, statements: KeyStatements, after: KeyValues | None) -> KeyValues | None:
     """The highest key behind another; `None` where nothing is."""
     rows = probe.fetch(statements.last(after))
     return probe.key_values(rows[0]) if rows else None
 
 
-def _total(probe: Probe, statements: Statements, options: Options, upper: KeyValues | None) -> int | None:
+def _total(probe: Probe, statements: KeyStatements, options: Options, upper: KeyValues | None) -> int | None:
     if options["count"] == "exact":
         ((counted,),) = probe.fetch(statements.count(None, upper))
         return int(counted)

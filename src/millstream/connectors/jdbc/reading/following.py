@@ -11,7 +11,7 @@ from millstream.connectors.jdbc.reading.decision import highest, refuse_nulls, t
 from millstream.connectors.jdbc.reading.keys import KeyValues
 from millstream.connectors.jdbc.reading.position import KeyPosition
 from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.model.connector import Options
 from millstream.model.time import duration_ms
 
@@ -25,7 +25,7 @@ class Bound(NamedTuple):
     """Nothing lay behind the position when it was looked at last."""
 
 
-class _Seen(NamedTuple):
+class _HighestKey(NamedTuple):
     """What was found behind a key, and when."""
 
     after: KeyValues | None
@@ -39,9 +39,9 @@ class Following:
     def __init__(self, probe: Probe, background: Background, options: Options, *, step: str) -> None:
         self._probe, self._background, self._options, self._step = probe, background, options, step
         self._poll, self._settle = duration_ms(options["poll"]), duration_ms(options["settle"])
-        self._seen: _Seen | None = None
+        self._seen: _HighestKey | None = None
 
-    def bound_behind(self, position: KeyPosition, statements: Statements) -> Bound:
+    def bound_behind(self, position: KeyPosition, statements: KeyStatements) -> Bound:
         """The bound for a source that has read everything up to `position`."""
         self._background.check()
         now = _now()
@@ -64,14 +64,14 @@ class Following:
             return True
         return seen.upper is None and now >= seen.at + self._poll
 
-    def _look(self, after: KeyValues | None, statements: Statements) -> None:
+    def _look(self, after: KeyValues | None, statements: KeyStatements) -> None:
         now = _now()
         try:
             refuse_nulls(self._probe, statements, self._options, step=self._step)
             upper = highest(self._probe, statements, after)
         except StatementTimedOut as problem:
             raise too_slow(self._options, problem, step=self._step) from problem
-        self._seen = _Seen(after, upper, now)
+        self._seen = _HighestKey(after, upper, now)
 
 
 def _now() -> int:

@@ -15,7 +15,7 @@ from millstream.connectors.jdbc.reading.opening import login_of, open_probe, ope
 from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import label_of
 from millstream.connectors.jdbc.reading.rows import column_list
-from millstream.connectors.jdbc.reading.statements import Statement, Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements, Statement
 from millstream.contract.source import BadRecord
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -87,7 +87,7 @@ def _asking(options: Options, *, step: str | None) -> Iterator[Probe]:
 
 def _first_range(probe: Probe, decided: Decision, options: Options) -> Statement:
     """The statement by which a range is read, or everything where there is no key."""
-    statements = Statements(dialect=probe.dialect, source=probe.source, key=decided.key)
+    statements = KeyStatements(dialect=probe.dialect, source=probe.source, key=decided.key)
     if not decided.key:
         return statements.select(["*"])
     upper = decided.upper
@@ -99,7 +99,7 @@ def _first_rows(
     options: Options, schema: Schema, decided: Decision, *, step: str, limit: int
 ) -> tuple[list[dict[str, Any]], list[BadRecord]]:
     rows = open_rows(options, login_of(options, job="preview", step=step), server=decided.server)
-    statements = Statements(dialect=rows.dialect, source=rows.source, key=decided.key)
+    statements = KeyStatements(dialect=rows.dialect, source=rows.source, key=decided.key)
     columns = column_list(rows, schema, decided.forms)
     found = statements.rows(columns, None, None) if decided.key else statements.select(columns)
     try:

@@ -14,7 +14,7 @@ from millstream.connectors.jdbc.reading.opening import login_of, open_rows
 from millstream.connectors.jdbc.reading.probe import StatementTimedOut
 from millstream.connectors.jdbc.reading.relation import label_of
 from millstream.connectors.jdbc.reading.rows import ArrowRows, column_list
-from millstream.connectors.jdbc.reading.statements import Statements
+from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.contract.source import BadRecord
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -38,7 +38,7 @@ class JdbcReader:
         """The rows of a range, of no key, or of everything."""
         rows = self._opened(split)
         key = tuple(KeyColumn.from_json(column) for column in split.get("key", ()))
-        statements = Statements(dialect=rows.dialect, source=rows.source, key=key)
+        statements = KeyStatements(dialect=rows.dialect, source=rows.source, key=key)
         columns = column_list(rows, self._schema, split["forms"])
         try:
             for table in self._tables(rows, statements, columns, split):
@@ -47,7 +47,7 @@ class JdbcReader:
             raise too_slow(self._options, problem, step=split["step"]) from problem
 
     def _tables(
-        self, rows: ArrowRows, statements: Statements, columns: list[str], split: Mapping[str, Any]
+        self, rows: ArrowRows, statements: KeyStatements, columns: list[str], split: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         match split["kind"]:
             case "range":
@@ -60,7 +60,7 @@ class JdbcReader:
     def _ranges(
         self,
         rows: ArrowRows,
-        statements: Statements,
+        statements: KeyStatements,
         columns: list[str],
         low: KeyValues | None,
         high: KeyValues,
@@ -80,7 +80,7 @@ class JdbcReader:
         yield from self._ranges(rows, statements, columns, low, found[0], half)
         yield from self._ranges(rows, statements, columns, found[0], high, half)
 
-    def _origin(self, values: Mapping[str, str], statements: Statements, split: Mapping[str, Any]) -> str:
+    def _origin(self, values: Mapping[str, str], statements: KeyStatements, split: Mapping[str, Any]) -> str:
         label, names = label_of(self._options), [column.name for column in statements.key]
         if names and all(name in values for name in names):
             return f"{label} " + ", ".join(f"{name}={values[name]}" for name in names)

@@ -53,7 +53,7 @@ class Dialect(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Statements:
+class KeyStatements:
     """What is asked about one query or table with a key."""
 
     dialect: Dialect

@@ -1,0 +1,1 @@
+"""Comparisons that need servers: `python -m benchmarks connectors`."""
