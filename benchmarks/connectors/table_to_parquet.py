@@ -25,7 +25,7 @@ _SCHEMA = pa.schema(
     }
 )
 _FILL = (
-    "CREATE TABLE {name} AS SELECT n::int8 AS id, (n * 7919 % 100000)::int8 AS customer, 'customer-' || n % 100000 AS name, "
+    "CREATE TABLE {name} AS SELECT n::int8 AS id, (n::int8 * 7919 % 100000) AS customer, 'customer-' || n % 100000 AS name, "
     "(n % 50000) / 100.0::float8 AS amount, timestamptz '2026-01-01Z' + n * interval '1 second' AS at, "
     "'city-' || n % 97 AS city FROM generate_series(1, {rows}) AS n"
 )
