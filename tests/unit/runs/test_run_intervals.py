@@ -1,4 +1,4 @@
-"""The interval of a run: in options, queries, expressions and functions, and in the history; not in the fingerprint."""
+"""The interval of a run: in options, queries, expressions and functions, in the history, outside the fingerprint."""
 
 import json
 import sqlite3
