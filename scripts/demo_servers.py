@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psycopg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the server that the tests use as well
 
@@ -25,9 +27,7 @@ def _started_database() -> PostgresServer:
     server = PostgresServer()
     server.port = _DATABASE_PORT
     server.start()
-    # One statement each: a database cannot be made inside a transaction.
-    import psycopg
-
+    # A database cannot be made inside a transaction.
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE shop LOGIN")
         connection.execute("CREATE DATABASE shop OWNER shop")
@@ -43,8 +43,11 @@ def main() -> None:
         database = None
         try:
             database = _started_database()
-            print(f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop")
-            print("Ctrl-C ends both, and what they hold is gone.", flush=True)
+            sys.stdout.write(
+                f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop\n"
+                "Ctrl-C ends both, and what they hold is gone.\n"
+            )
+            sys.stdout.flush()
             while broker.poll() is None:
                 time.sleep(0.5)
         except KeyboardInterrupt:

@@ -88,7 +88,11 @@ QUOTED = [
     ("docs/reference/jdbc.md", "it is asked again for {:.0f} seconds; then `JDBC-002`", opening.PATIENCE),
     ("docs/reference/jdbc.md", "| `chunk_rows` | {} |", spaced(JDBC.source.options["chunk_rows"].default)),
     ("docs/reference/jdbc.md", "at about {:.0f} MiB |", enumerator.CHUNK_BYTES / MEBI),
-    ("docs/reference/functions.md", "| `ahead_bytes` | {:.0f} MiB |", LOADER.source.options["ahead_bytes"].default / MEBI),
+    (
+        "docs/reference/functions.md",
+        "| `ahead_bytes` | {:.0f} MiB |",
+        LOADER.source.options["ahead_bytes"].default / MEBI,
+    ),
     ("docs/reference/functions.md", "| `batch_rows` | {} |", spaced(CONSUMER.sink.options["batch_rows"].default)),
     ("docs/reference/kafka.md", "the digests of the newest {} epochs", marks.KEPT_EPOCHS),
     ("docs/reference/kafka.md", "it is sent again for {:.0f} seconds", clients.PATIENCE),
