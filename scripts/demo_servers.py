@@ -53,7 +53,7 @@ def main() -> None:
         except KeyboardInterrupt:
             pass
         finally:
-            broker.send_signal(signal.SIGINT)
+            broker.terminate()
             broker.wait(30)
             if database is not None:
                 database.stop()
