@@ -34,6 +34,11 @@ def _started_database() -> PostgresServer:
     return server
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Start both, wait, end both."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -43,11 +48,8 @@ def main() -> None:
         database = None
         try:
             database = _started_database()
-            sys.stdout.write(
-                f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop\n"
-                "Ctrl-C ends both, and what they hold is gone.\n"
-            )
-            sys.stdout.flush()
+            _say(f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop")
+            _say("Ctrl-C ends both, and what they hold is gone.")
             while broker.poll() is None:
                 time.sleep(0.5)
         except KeyboardInterrupt:

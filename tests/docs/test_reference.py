@@ -108,7 +108,14 @@ def test_the_failpoints_are_listed():
     }
     page = (ROOT / "docs/concepts/epochs.md").read_text()
     section = page[page.index("## Failpoints") :].partition("\n## ")[0]
-    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {"files", "jdbc", "kafka"}
+    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {
+        "files",
+        "jdbc",
+        "kafka",
+        "postgres_cdc",
+        "nats",
+        "rabbitmq",
+    }
     assert named - set(re.findall(r"`(\w+)`", section)) == set()
 
 

@@ -45,21 +45,31 @@ RUNNABLE = [page for page in PAGES if is_runnable(page)]
 _BROKER = "localhost:9092"
 _DATABASE = "postgresql://shop@localhost:5432/shop"
 _API = "localhost:8765"
+_NATS = "localhost:4222"
+_RABBITMQ = "amqp://guest:guest@localhost:5672/"
 
 
 def needing(page):
     """What a page talks to beside this process, for tests of it to be chosen by."""
-    return [pytest.mark.kafka] if _BROKER in page.read_text() else []
+    text = page.read_text()
+    marks = {_BROKER: pytest.mark.kafka, _RABBITMQ: pytest.mark.brokers}
+    return [mark for address, mark in marks.items() if address in text]
 
 
 @pytest.fixture
-def own_database(postgres):
-    """An empty database of the server that all tests share."""
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
+def own_database(logical_postgres):
+    """An empty database of a server whose changes can be read."""
+    with psycopg.connect(logical_postgres.url, autocommit=True) as connection:
+        _drop_shop(connection)
         connection.execute("CREATE DATABASE shop")
-        yield postgres.url.rpartition("/")[0] + "/shop"
-        connection.execute("DROP DATABASE shop WITH (FORCE)")
+        yield logical_postgres.url.rpartition("/")[0] + "/shop"
+        _drop_shop(connection)
+
+
+def _drop_shop(connection):
+    # A database stays as long as a slot reads its changes.
+    connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'shop'")
+    connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
 
 
 @pytest.fixture
@@ -75,6 +85,8 @@ def at_hand(request):
         _BROKER: lambda: request.getfixturevalue("kafka").servers,
         _DATABASE: lambda: request.getfixturevalue("own_database"),
         _API: lambda: f"localhost:{request.getfixturevalue('own_port')}",
+        _NATS: lambda: request.getfixturevalue("nats_server").servers,
+        _RABBITMQ: lambda: request.getfixturevalue("rabbitmq_server").url,
     }
 
     def changed(text):

@@ -1,5 +1,7 @@
 """Streams of changes: which steps hand on what happened, which apply it, and how all others refuse it by name."""
 
+import json
+
 import pytest
 
 import millstream as ms
@@ -305,3 +307,26 @@ def test_changelogs_in_job_files():
     assert told["whole"] == WHOLE
     assert told["totals"] == Changelog(op="op", keys=("customer",))
     assert told["totals.as_rows"] is None
+
+
+def test_debezium_envelopes_are_summed_by_customer(tmp_path):
+    """An envelope holds the new row alone: the last row of each key is kept, so that it can be taken out."""
+    envelopes = [
+        {"op": "c", "before": None, "after": {"id": 1, "customer": "a", "amount": 5}},
+        {"op": "r", "before": None, "after": {"id": 2, "customer": "a", "amount": 7}},
+        {"op": "u", "before": None, "after": {"id": 1, "customer": "b", "amount": 6}},
+        {"op": "c", "before": None, "after": {"id": 3, "customer": "c", "amount": 1}},
+        {"op": "d", "before": {"id": 3, "customer": None, "amount": None}, "after": None},
+    ]
+    (tmp_path / "in.json").write_text("".join(json.dumps(each) + "\n" for each in envelopes))
+    job = ms.Job("debezium")
+    files = ms.files(str(tmp_path), format="debezium", envelope={"op": "op"})
+    rows = job.source("in", files, schema="id long, customer string, amount long, op string")
+    whole = rows.as_changelog(keys=["id"]).normalize(id="whole")
+    totals = whole.key_by("customer").aggregate(total=ms.sum("amount"), emit="end", id="totals")
+    totals.sink("out", ms.collect("out"))
+    found = run_job(job).sinks["out"]
+    assert sorted(found, key=lambda row: row["customer"]) == [
+        {"customer": "a", "total": 7},
+        {"customer": "b", "total": 6},
+    ]

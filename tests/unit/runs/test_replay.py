@@ -10,6 +10,7 @@ import millstream as ms
 from millstream.errors import CheckpointRefused, StepFailed
 from millstream.inspect.asking import request_for
 from millstream.inspect.checkpoint import open_view
+from millstream.inspect.letters.box import letter_boxes
 from millstream.inspect.savepoint import take_from_outside
 from millstream.plan.epoch import plan_from_json
 
@@ -167,3 +168,55 @@ def test_a_restored_savepoint_replays_what_came_behind_it_and_no_more(tmp_path):
     run(job, tmp_path, from_savepoint=path, on_newer_output="truncate")
     assert written(tmp_path) == expected(rows)
     assert totals(tmp_path) == total_of(expected(rows))
+
+
+def test_a_replayed_row_keeps_its_time_moves_no_watermark_and_may_be_late(tmp_path):
+    """A step before `event_time` and one behind it: both rows belong to a window that has closed meanwhile."""
+
+    def breaks(name):
+        def function(row):
+            if row["n"] == name and not (tmp_path / "mended").exists():
+                raise ValueError("not yet")
+            return row
+
+        return function
+
+    rows = [{"n": 1, "at": 0}, {"n": 2, "at": 500}, {"n": 3, "at": 1_000}, {"n": 4, "at": 900_000}]
+    schema, dead = "n long, at long", ms.dead_letter(ms.files(tmp_path / "dead", format="json"))
+    job = ms.Job("timed", carry="state", rows_per_epoch=1)
+    stream = job.source("in", ms.memory(rows), schema=schema)
+    stream = stream.map(breaks(1), schema=schema, on_error=dead, id="before").event_time("at", id="time")
+    stream = stream.map(breaks(2), schema=schema, on_error=dead, id="behind").key_by("n")
+    stream.window(ms.tumbling("10s")).aggregate(rows=ms.count(), id="windows").sink("out", ms.files(tmp_path / "out"))
+    run(job, tmp_path)
+    with open_view(tmp_path / "checkpoint") as view:
+        seen = view.manifest().planner["partitions"]
+    mend(tmp_path)
+    assert [each.rows for each in ask(job, tmp_path, ["before", "behind"]).values()] == [1, 1]
+    result = run(job, tmp_path)
+    assert result.counts["windows"].late == 2
+    with open_view(tmp_path / "checkpoint") as view:
+        assert {step: set(parts) for step, parts in view.manifest().planner["partitions"].items()} == {
+            step: set(parts) for step, parts in seen.items()
+        }
+
+
+def test_files_of_the_newest_epoch_and_those_with_other_letters_are_not_removed(tmp_path, failpoints):
+    job = build(tmp_path, [{"k": "a", "n": n, "at": n} for n in (3, 6, 9)])
+    failpoints("published:1:raise")
+    with pytest.raises(ms.MillstreamError, match="failpoint"):
+        run(job, tmp_path)
+    failpoints("")
+    with open_view(tmp_path / "checkpoint") as view:
+        (box,) = (each for each in letter_boxes(job, view) if each.node.id == "shape")
+    newest = box.remove(lambda letter: True)
+    assert (newest.rows, newest.kept, len(box.told())) == (0, 3, 3)
+    run(job, tmp_path)
+    some = box.told()[0].letter.id
+    shared = box.remove(lambda letter: letter.id == some)
+    assert (shared.rows, shared.kept, len(box.told())) == (0, 1, 3)
+    # Behind it lies the terminal epoch now.
+    whole = box.remove(lambda letter: True)
+    assert (whole.rows, whole.kept, box.told()) == (3, 0, [])
+    assert ms.read_files(tmp_path / "dead" / "shape").num_rows == 0
+    run(job, tmp_path)

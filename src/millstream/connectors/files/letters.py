@@ -16,7 +16,8 @@ from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.reader import published_batches
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.contract.sink import Removed
-from millstream.model.connector import Options
+from millstream.errors import InvalidStep
+from millstream.model.connector import Options, replaces
 from millstream.model.schema import Schema
 from millstream.records.codecs import Row, batch_to_rows
 
@@ -34,6 +35,9 @@ def remove(options: Options, schema: Schema, chosen: Callable[[Row], bool], *, j
 
     A list is replaced by one that no longer names a file before the file goes, so nobody finds a name without its file.
     """
+    if replaces(options):
+        msg = "what a run has replaced is one result, of which no part is removed"
+        raise InvalidStep(msg, code="DLQ-005", step=step, hint="let the next run replace it")
     removed = kept = 0
     lists = _lists(options, job, step)
     newest = {each.lineage: each.epoch for each in sorted(lists, key=lambda each: each.epoch)}

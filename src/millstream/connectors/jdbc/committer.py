@@ -13,7 +13,7 @@ from millstream.connectors.jdbc.cells import HASHES, joined_checksum
 from millstream.connectors.jdbc.database import Cursor
 from millstream.connectors.jdbc.fence import check_fence, raise_fence
 from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, prepare_tables, waiting_table
-from millstream.connectors.jdbc.merge import merge_statements
+from millstream.connectors.jdbc.merge import LAST_FIRST, merge_statements
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
 from millstream.connectors.jdbc.replacing import check_run, show_result
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
@@ -232,9 +232,7 @@ def _show(cursor: Cursor, layout: Layout, numbers: Sequence[int]) -> None:
         return
     if layout.keys:
         waiting = f"{layout.place} s JOIN {layout.part} p ON p.part = s.ms_part"
-        # Tasks are numbered within their level, in the order of what they read.
-        order = "length(p.task) DESC, p.task DESC, s.ms_seq DESC"
-        for statement in merge_statements(layout, waiting, order, f"WHERE s.ms_part IN {listed}"):
+        for statement in merge_statements(layout, waiting, LAST_FIRST, f"WHERE s.ms_part IN {listed}"):
             cursor.execute(statement, numbers)
     else:
         cursor.execute(

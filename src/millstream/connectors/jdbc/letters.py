@@ -14,7 +14,7 @@ from millstream.connectors.jdbc.layout import open_database
 from millstream.contract.sink import Removed
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
-from millstream.model.connector import Options
+from millstream.model.connector import Options, replaces
 from millstream.model.schema import Schema
 from millstream.records.codecs import Row, rows_to_batch
 
@@ -32,9 +32,11 @@ def read_back(options: Options, schema: Schema, *, job: str, step: str) -> Itera
 
 def remove(options: Options, schema: Schema, chosen: Callable[[Row], bool], *, job: str, step: str) -> Removed:
     """Delete the rows that are chosen, in one transaction."""
-    if options["mode"] == "outbox":
-        msg = "rows of an outbox are removed by who reads it"
-        raise InvalidStep(msg, code="DLQ-005", step=step, hint="delete them from the table by their epoch")
+    if options["mode"] == "outbox" or replaces(options):
+        msg = "rows of an outbox are removed by who reads it, and what a run replaces is one result"
+        raise InvalidStep(
+            msg, code="DLQ-005", step=step, hint="delete them from the table yourself, or let a run replace them"
+        )
 
     def work(database: Database) -> int:
         def deleted(cursor: Cursor) -> int:

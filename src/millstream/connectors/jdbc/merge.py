@@ -6,6 +6,8 @@ from millstream.connectors.jdbc.database import quoted
 from millstream.connectors.jdbc.layout import Layout
 from millstream.model.change import ChangeKind
 
+LAST_FIRST = "length(p.task) DESC, p.task DESC, s.ms_seq DESC"
+"""Of the rows of an epoch the last one first: tasks are numbered within their level, in the order of what they read."""
 _GOES = f"= '{ChangeKind.DELETE.value}'"
 _COMES = f"<> '{ChangeKind.DELETE.value}'"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from millstream.checkpoint.failpoint import failpoint
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.layout import OURS, STAGING, Layout, waiting_table
-from millstream.connectors.jdbc.merge import merge_statements
+from millstream.connectors.jdbc.merge import LAST_FIRST, merge_statements
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
 
@@ -45,13 +45,13 @@ def _move(cursor: Cursor, database: Database, layout: Layout, parts: tuple[str, 
     """Move the waiting rows of one lineage in one staging table; those of other columns lie in another one."""
     place = waiting_table(cursor, database, layout, parts[-1])
     columns = database.columns(cursor, place) or {}
-    names = tuple(name for name in columns if name not in OURS)
-    from_place = dataclasses.replace(layout, place_table=place, place=database.name(place), names=names)
+    op = layout.op if layout.op in columns else None
+    names = tuple(name for name in columns if name not in (*OURS, op))
+    from_place = dataclasses.replace(layout, place_table=place, place=database.name(place), names=names, op=op)
     rows, which = f"{from_place.place} s JOIN {layout.part} p ON p.part = s.ms_part", f"WHERE {_of_run(layout)}"
     which += f" AND p.place = {layout.mark}5"
     if layout.keys:
-        order = "p.epoch DESC, p.task DESC, s.ms_seq DESC"
-        for statement in merge_statements(from_place, rows, order, which):
+        for statement in merge_statements(from_place, rows, f"p.epoch DESC, {LAST_FIRST}", which):
             cursor.execute(statement, parts)
     else:
         cursor.execute(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.connectors.formats.decode import BadMessage, decoder
 from millstream.connectors.formats.options import DECODE, ENCODE
-from millstream.connectors.kafka.client_options import CLIENT_OPTIONS
+from millstream.connectors.kafka.client_options import CLIENT_OPTIONS, for_consumer
 from millstream.connectors.kafka.reader import KafkaReader
 from millstream.connectors.kafka.source import KafkaEnumerator
 from millstream.connectors.kafka.source_spec import SOURCE
@@ -33,6 +33,7 @@ def read_back(options: Options, schema: Schema, *, job: str, step: str) -> Itera
         msg = "rows are spread over topics, or over keys and values: they cannot be read back"
         raise InvalidStep(msg, code="DLQ-003", step=step, hint="name one topic, and leave key_fields= out")
     shared = {name: options[name] for name in _SHARED if name in options}
+    shared["client"] = for_consumer(options["client"])
     given = checked_options(SOURCE.options, {**shared, "start": "earliest", "until": "latest"}, step=step, name="kafka")
     with tempfile.TemporaryDirectory(prefix="millstream-dlq-") as folder, contextlib.ExitStack() as opened:
         context = SourceContext(step=step, schema=schema, log_dir=Path(folder), parallelism=1, job=job, lineage="dlq")

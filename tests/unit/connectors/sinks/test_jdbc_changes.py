@@ -1,5 +1,6 @@
 """Changes that are applied to a table: what is inserted, updated and deleted elsewhere is so here, epoch by epoch."""
 
+import contextlib
 import random
 
 import pytest
@@ -76,6 +77,20 @@ def test_a_crash_between_two_steps(open_sink, tmp_path, failpoints, where):
     job_of(sink, changes).run(local=True, checkpoint=tmp_path / "checkpoint")
     assert content(sink) == table
     assert sink.staged() == 0
+
+
+@pytest.mark.parametrize("where", ["", "durable:3:raise"])
+def test_changes_that_replace_the_whole_table(open_sink, tmp_path, failpoints, where):
+    sink = open_sink(mode="upsert")
+    sink.execute("CREATE TABLE target (a bigint, b text, amount bigint, PRIMARY KEY (a, b))")
+    sink.execute("INSERT INTO target VALUES (77, 'x', 1)")
+    changes, table = story("replaced", "after")
+    failpoints(where)
+    with pytest.raises(MillstreamError) if where else contextlib.nullcontext():
+        job_of(sink, changes, write="replace").run(local=True, checkpoint=tmp_path / "checkpoint")
+    failpoints("")
+    job_of(sink, changes, write="replace").run(local=True, checkpoint=tmp_path / "checkpoint")
+    assert content(sink) == table
 
 
 def test_of_several_changes_of_a_key_in_an_epoch_the_last_one_counts(open_sink):
