@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psycopg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the server that the tests use as well
 
@@ -25,9 +27,7 @@ def _started_database() -> PostgresServer:
     server = PostgresServer()
     server.port = _DATABASE_PORT
     server.start()
-    # One statement each: a database cannot be made inside a transaction.
-    import psycopg
-
+    # A database cannot be made inside a transaction.
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE shop LOGIN")
         connection.execute("CREATE DATABASE shop OWNER shop")
@@ -55,7 +55,7 @@ def main() -> None:
         except KeyboardInterrupt:
             pass
         finally:
-            broker.send_signal(signal.SIGINT)
+            broker.terminate()
             broker.wait(30)
             if database is not None:
                 database.stop()
