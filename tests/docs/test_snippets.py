@@ -44,8 +44,9 @@ RUNNABLE = [page for page in PAGES if is_runnable(page)]
 
 _BROKER = "localhost:9092"
 _DATABASE = "postgresql://shop@localhost:5432/shop"
-_NATS, _RABBITMQ = "localhost:4222", "amqp://guest:guest@localhost:5672/"
 _API = "localhost:8765"
+_NATS = "localhost:4222"
+_RABBITMQ = "amqp://guest:guest@localhost:5672/"
 
 
 def needing(page):
@@ -82,10 +83,10 @@ def at_hand(request):
     """Text as it can run here: the broker, the database and the API of a page are those of the tests."""
     here = {
         _BROKER: lambda: request.getfixturevalue("kafka").servers,
-        _NATS: lambda: request.getfixturevalue("nats_server").servers,
-        _RABBITMQ: lambda: request.getfixturevalue("rabbitmq_server").url,
         _DATABASE: lambda: request.getfixturevalue("own_database"),
         _API: lambda: f"localhost:{request.getfixturevalue('own_port')}",
+        _NATS: lambda: request.getfixturevalue("nats_server").servers,
+        _RABBITMQ: lambda: request.getfixturevalue("rabbitmq_server").url,
     }
 
     def changed(text):
@@ -106,8 +107,8 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand, req
             for words in scripts(block):
                 run_script(words)
             shown = [as_shown(run_command(*command)) for command in commands(block)]
-            promised = output_behind(page, block)
-            if block.language == "sh" and promised is not None:
+            promised = at_hand(output_behind(page, block) or "")
+            if block.language == "sh" and promised:
                 assert "".join(shown) == promised, f"{name(page)}:{block.line} prints something else"
             if block.language == "python" and "no-run" not in block.marks:
                 text = at_hand(block.text)
@@ -116,7 +117,7 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand, req
                 capsys.readouterr()
                 exec(compile("\n" * (block.line - 1) + text, name(page), "exec"), namespace)
                 printed = capsys.readouterr().out
-                assert printed == (promised or ""), f"{name(page)}:{block.line} prints something else"
+                assert printed == promised, f"{name(page)}:{block.line} prints something else"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if name(page) in FRAGMENTS], ids=name)

@@ -6,7 +6,7 @@ from tests.chaos.bounded.worlds import opened_world
 from tests.chaos.process import Processes
 
 pytestmark = pytest.mark.chaos
-SEED, KILLS, ROWS = 5, 4, 200
+SEED, KILLS, ROWS = 5, 3, 120
 
 
 @pytest.mark.parametrize("mode", ["http", "jdbc", pytest.param("kafka", marks=pytest.mark.kafka)])

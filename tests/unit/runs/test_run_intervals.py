@@ -1,4 +1,4 @@
-"""The interval of a run: in options, queries, expressions and functions, from the command line into the history, outside the fingerprint."""
+"""The interval of a run: in options, queries, expressions and functions, in the history, outside the fingerprint."""
 
 import json
 import sqlite3

@@ -147,6 +147,23 @@ def test_one_sink_of_a_folder_may_replace(folder):
         Owner(folder, token=2)
 
 
+def test_what_is_half_written_at_a_swap_is_not_read(folder, monkeypatch):
+    from millstream.connectors.files import results
+
+    one_run(folder)
+    real, views = results.write_synced, []
+
+    def looking(path, content):
+        for size in (len(content) // 2, len(content)):
+            real(path, content[:size])
+            views.append(ids(folder))
+
+    monkeypatch.setattr(results, "write_synced", looking)
+    Owner(folder, lineage="two", token=2).run(0, rows(100), ends=True)
+    assert views == [list(range(20))] * 2
+    assert ids(folder) == list(range(100, 110))
+
+
 def test_a_damaged_result_is_refused(folder):
     one_run(folder)
     (path,) = (folder.path / "_millstream").glob("*.result")
