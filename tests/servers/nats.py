@@ -119,7 +119,8 @@ class NatsServer:
         async def work(_, js):
             found = []
             sub = await js.subscribe(subject, stream=name, ordered_consumer=True)
-            pending = (await sub.consumer_info()).num_pending + sub.pending_msgs
+            told = await sub.consumer_info()
+            pending = told.num_pending + told.delivered.consumer_seq  # some may be on their way already
             while pending:
                 message = await sub.next_msg(5)
                 found.append(message)

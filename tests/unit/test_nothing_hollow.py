@@ -50,6 +50,7 @@ UNUSED = {
     "millstream.connectors.jdbc.reading.spec:jdbc_query": FOR_USERS,
     "millstream.connectors.jdbc.reading.spec:jdbc_table": FOR_USERS,
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,
+    "millstream.connectors.messaging.loop:close_loop": "the interpreter calls it at its end",
     "millstream.connectors.kafka.fetching:close_parked": "the interpreter calls it at its end",
     "millstream.connectors.kafka.spec:kafka": FOR_USERS,
     "millstream.connectors.loader.spec:loader": FOR_USERS,

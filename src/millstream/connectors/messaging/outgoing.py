@@ -39,9 +39,9 @@ def checked_headers(value: Mapping[str, str]) -> dict[str, str]:
     return dict(value)
 
 
-def value_columns(options: Options, schema: Schema, address: str) -> list[str]:
+def value_columns(schema: Schema, address: str | None, headers: Mapping[str, str]) -> list[str]:
     """The columns that go into the body: those without another part."""
-    steering = {options[address], *options["headers"].values()}
+    steering = {address, *headers.values()}
     return [name for name in schema.names if name not in steering]
 
 
@@ -68,22 +68,31 @@ def check_outgoing(options: Options, schema: Schema, step: str, *, address: str,
             raise InvalidStep(
                 msg, code=code, step=step, found=found, known=known, hint=f"cast it, or correct {option}="
             )
-    inside = value_columns(options, schema, address)
+    inside = value_columns(schema, options[address], options["headers"])
     if not inside:
         msg = "no column is left for the body of a message"
         raise InvalidStep(msg, code=code, step=step, hint=f"leave a column out of headers= and {address}=")
     check_format(options, schema.select(inside), step, writes=True)
 
 
+class MessageRoles(NamedTuple):
+    """Which columns do not go into the body."""
+
+    address: str | None
+    headers: Mapping[str, str]
+
+
 class RowEncoder:
     """Makes messages of the rows of one sink."""
 
-    def __init__(self, options: Options, schema: Schema, *, address: str, step: str, code: str) -> None:
-        self._address: str | None = options[address]
-        self._headers: dict[str, str] = options["headers"]
+    def __init__(
+        self, options: Options, schema: Schema, roles: MessageRoles, *, format: str, step: str, code: str
+    ) -> None:
+        """`options` are those of the sink, among which are those of its format; `code` is of the errors."""
+        self._address, self._headers = roles
         self._step, self._code = step, code
-        self._inside = value_columns(options, schema, address)
-        self._encode = encoder(options["format"], schema.select(self._inside), options)
+        self._inside = value_columns(schema, self._address, self._headers)
+        self._encode = encoder(format, schema.select(self._inside), options)
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The messages of rows, one for each."""

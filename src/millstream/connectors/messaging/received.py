@@ -54,9 +54,9 @@ def checked_metadata(kinds: Sequence[str]) -> Callable[[Mapping[str, Any]], dict
     return check
 
 
-def value_schema(options: Options, schema: Schema) -> Schema:
+def value_schema(metadata: Mapping[str, str], schema: Schema) -> Schema:
     """The columns that are in the body of messages."""
-    return Schema(tuple(field for field in schema if field.name not in options["metadata"]))
+    return Schema(tuple(field for field in schema if field.name not in metadata))
 
 
 def check_columns(options: Options, schema: Schema, step: str, *, code: str) -> None:
@@ -71,7 +71,7 @@ def check_columns(options: Options, schema: Schema, step: str, *, code: str) -> 
             known = " or ".join(type_name(each) for each in TYPES[kind])
             found = type_name(schema[column].type)
             raise InvalidStep(msg, code=code, step=step, found=found, known=known, hint="correct schema=")
-    inside = value_schema(options, schema)
+    inside = value_schema(options["metadata"], schema)
     if not inside.fields:
         msg = "no column is left for the body of messages"
         raise InvalidStep(msg, code=code, step=step, hint="add one, such as 'value binary'")
@@ -81,10 +81,10 @@ def check_columns(options: Options, schema: Schema, step: str, *, code: str) -> 
 class MessageRows:
     """Decodes messages of one source."""
 
-    def __init__(self, options: Options, schema: Schema) -> None:
-        self._schema = schema
-        self._metadata: dict[str, str] = options["metadata"]
-        self._values = decoder(options["format"], value_schema(options, schema), options)
+    def __init__(self, options: Options, schema: Schema, *, format: str, metadata: Mapping[str, str]) -> None:
+        """`options` are those of the source, among which are those of its format."""
+        self._schema, self._metadata = schema, metadata
+        self._values = decoder(format, value_schema(metadata, schema), options)
 
     def decode(self, messages: Sequence[BrokerMessage], origin: str) -> Iterator[pa.RecordBatch | BadRecord]:
         """Rows and bad records in the order of the messages; `origin` names where they stand outside."""

@@ -24,7 +24,7 @@ class NatsReader:
 
     def __init__(self, options: Options, schema: Schema) -> None:
         self._options, self._stream = options, options["stream"]
-        self._rows = MessageRows(options, schema)
+        self._rows = MessageRows(options, schema, format=options["format"], metadata=options["metadata"])
         self._link = link_to(options, step=self._stream)
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord | LostRows]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.connectors.consumer.keepers import MarkKeeper
 from millstream.connectors.consumer.sink import ConsumerCommitter
-from millstream.connectors.messaging.outgoing import RowEncoder, StagingWriter
+from millstream.connectors.messaging.outgoing import MessageRoles, RowEncoder, StagingWriter
 from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
 from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper
 from millstream.connectors.nats.links import link_to
@@ -24,7 +24,8 @@ class NatsWriter(StagingWriter):
     """Stages the messages of one task."""
 
     def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        rows = RowEncoder(options, schema, address="subject_field", step=task.step, code="NATS-021")
+        roles = MessageRoles(options["subject_field"], options["headers"])
+        rows = RowEncoder(options, schema, roles, format=options["format"], step=task.step, code="NATS-021")
         super().__init__(rows, task)
 
 

@@ -177,7 +177,10 @@ class QueueReader:
     """Reads groups of messages of the intake log."""
 
     def __init__(self, options: Options, schema: Schema) -> None:
-        self._queue, self._rows = str(options["queue"]), MessageRows(options, schema)
+        self._queue, self._rows = (
+            str(options["queue"]),
+            MessageRows(options, schema, format=options["format"], metadata=options["metadata"]),
+        )
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord]:
         """The rows of messages, in the order in which they came."""

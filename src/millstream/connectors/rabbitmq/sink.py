@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from millstream.connectors.consumer.keepers import MarkKeeper
 from millstream.connectors.consumer.sink import ConsumerCommitter
 from millstream.connectors.messaging import patience
-from millstream.connectors.messaging.outgoing import OutgoingMessage, RowEncoder, StagingWriter
+from millstream.connectors.messaging.outgoing import MessageRoles, OutgoingMessage, RowEncoder, StagingWriter
 from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
 from millstream.connectors.rabbitmq.library import AbstractConnection, ChannelNotFoundEntity, DeliveryMode, Message
 from millstream.connectors.rabbitmq.links import REFUSED, RabbitLink
@@ -29,7 +30,8 @@ class RabbitWriter(StagingWriter):
     """Stages the messages of one task."""
 
     def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        rows = RowEncoder(options, schema, address="routing_key_field", step=task.step, code="RABBIT-021")
+        roles = MessageRoles(options["routing_key_field"], options["headers"])
+        rows = RowEncoder(options, schema, roles, format=options["format"], step=task.step, code="RABBIT-021")
         super().__init__(rows, task)
 
 
@@ -71,7 +73,7 @@ def prepare_queue(link: RabbitLink, options: Options) -> None:
         except ChannelNotFoundEntity:
             if exchange or not options["create"]:
                 raise
-            kind = {"x-queue-type": "stream"} if options["kind"] == "stream" else {}
+            kind: dict[str, Any] = {"x-queue-type": "stream"} if options["kind"] == "stream" else {}
             async with connection.channel() as channel:
                 await channel.declare_queue(queue, durable=True, arguments=kind)
 

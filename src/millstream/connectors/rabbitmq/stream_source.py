@@ -164,7 +164,7 @@ class StreamQueueReader:
 
     def __init__(self, options: Options, schema: Schema) -> None:
         self._options, self._queue = options, str(options["queue"])
-        self._rows = MessageRows(options, schema)
+        self._rows = MessageRows(options, schema, format=options["format"], metadata=options["metadata"])
         self._link = RabbitLink(options, step=self._queue)
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord | LostRows]:

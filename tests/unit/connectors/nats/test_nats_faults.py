@@ -9,7 +9,7 @@ from millstream.connectors.messaging.loop import close_loop
 from millstream.connectors.nats import atomic
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, InvalidPlan, InvalidStep, StepFailed
 from millstream.inspect.connectors.trying import try_step
-from millstream.testing.sink_under_test import SinkOwner, ids, rows, seen
+from millstream.testing.sink_under_test import OpenedSink, ids, rows, seen
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def sink(server, tmp_path, request, monkeypatch):
 
 
 def test_a_lost_reply_publishes_an_epoch_once(sink, server):
-    owner = SinkOwner(sink)
+    owner = OpenedSink(sink)
     owner.run(0, rows(0))
     transaction = owner.prepare(1, rows(10))
     server.proxy.lose_reply_to(b'"id":19')
@@ -37,7 +37,7 @@ def test_a_lost_reply_publishes_an_epoch_once(sink, server):
 
 
 def test_a_server_killed_in_between_has_all_rows_once(sink, server):
-    owner = SinkOwner(sink)
+    owner = OpenedSink(sink)
     owner.run(0, rows(0))
     server.restart()
     owner.run(1, rows(10))
@@ -47,7 +47,7 @@ def test_a_server_killed_in_between_has_all_rows_once(sink, server):
 
 
 def test_a_server_that_stays_away_is_an_external_failure(sink, server, monkeypatch):
-    owner = SinkOwner(sink)
+    owner = OpenedSink(sink)
     transaction = owner.prepare(0, rows(0))
     monkeypatch.setattr("millstream.connectors.messaging.patience.PATIENCE", 0.3)
     with server.proxy.away(), pytest.raises(ExternalFailure, match="NATS-002"):
@@ -57,12 +57,12 @@ def test_a_server_that_stays_away_is_an_external_failure(sink, server, monkeypat
 
 
 def test_a_crash_between_publishing_and_the_mark_repeats_nothing_within_the_window(sink, failpoints):
-    owner = SinkOwner(sink, token=1)
+    owner = OpenedSink(sink, token=1)
     transaction = owner.prepare(0, rows(0))
     failpoints("sink_sent:1:raise")
     with pytest.raises(BaseException, match="sink_sent"):
         owner.publish(0, transaction)
-    SinkOwner(sink, token=2).publish(0, transaction)
+    OpenedSink(sink, token=2).publish(0, transaction)
     assert seen(sink) == rows(0)
 
 
@@ -77,14 +77,14 @@ def whole(server, tmp_path, monkeypatch):
 
 def test_an_owner_that_was_replaced_between_decision_and_batch_writes_nothing(whole, monkeypatch):
     """The successor comes after the late owner has read the mark: the sequence in its batch is no longer the last."""
-    late = SinkOwner(whole, token=1)
+    late = OpenedSink(whole, token=1)
     transaction = late.prepare(0, rows(0))
     write, met = atomic.AtomicKeeper._write, []
 
     def interrupted(self, *arguments):
         if not met:
             met.append(None)
-            met[0] = SinkOwner(whole, token=2)
+            met[0] = OpenedSink(whole, token=2)
         return write(self, *arguments)
 
     monkeypatch.setattr(atomic.AtomicKeeper, "_write", interrupted)
@@ -96,18 +96,18 @@ def test_an_owner_that_was_replaced_between_decision_and_batch_writes_nothing(wh
 
 
 def test_marks_that_are_gone_are_refused(whole, server):
-    SinkOwner(whole, token=1).run(0, rows(0))
+    OpenedSink(whole, token=1).run(0, rows(0))
     server.purge(whole.stream)
     with pytest.raises(CheckpointRefused, match="SINK-005"):
-        SinkOwner(whole, token=2)
+        OpenedSink(whole, token=2)
     server.delete(whole.stream)
     with pytest.raises(CheckpointRefused, match="SINK-005"):
-        SinkOwner(whole, token=3)
+        OpenedSink(whole, token=3)
 
 
 def test_old_marks_are_removed(whole, server, monkeypatch):
     monkeypatch.setattr(atomic, "_KEPT_MARKS", 5)
-    owner = SinkOwner(whole)
+    owner = OpenedSink(whole)
     for epoch in range(12):
         owner.run(epoch, rows(epoch))
     assert len(server.read(whole.stream, f"{whole.stream}.marks.>")) <= 5
@@ -117,11 +117,11 @@ def test_old_marks_are_removed(whole, server, monkeypatch):
 def test_a_stream_that_cannot_take_batches_is_refused(whole, server):
     server.make(whole.stream, subjects=[f"{whole.stream}.>"])
     with pytest.raises(InvalidStep, match=r"NATS-023.*allow_atomic"):
-        SinkOwner(whole)
+        OpenedSink(whole)
     server.delete(whole.stream)
     server.make(whole.stream, subjects=[whole.subject], allow_atomic=True)
     with pytest.raises(InvalidStep, match=r"NATS-023.*marks.>.*subjects of the stream"):
-        SinkOwner(whole)
+        OpenedSink(whole)
 
 
 # Options and rows
@@ -130,9 +130,9 @@ def test_a_stream_that_cannot_take_batches_is_refused(whole, server):
 def test_a_missing_stream_is_created_or_named(server, tmp_path):
     sink = NatsSinkUnderTest(server, tmp_path, create=False)
     with pytest.raises(InvalidStep, match="NATS-004"):
-        SinkOwner(sink)
+        OpenedSink(sink)
     made = NatsSinkUnderTest(server, tmp_path / "made")
-    SinkOwner(made)
+    OpenedSink(made)
     assert server.info(made.stream).config.subjects == [made.subject]
 
 
@@ -140,14 +140,14 @@ def test_subjects_and_headers_of_rows(server, tmp_path):
     sink = NatsSinkUnderTest(server, tmp_path, subject_field="name", headers={"Amount": "amount"})
     sink.options["publish_to"] = sink.stream
     content = [{**row, "name": f"{sink.stream}.{row['id'] % 2}"} for row in rows(0, 4)]
-    SinkOwner(sink).run(0, content)
+    OpenedSink(sink).run(0, content)
     found = server.read(sink.stream)
     assert [(each.subject[-1], each.headers["Amount"], each.data) for each in found][:2] == [
         ("0", "0", b'{"id":0}'),
         ("1", "0.25", b'{"id":1}'),
     ]
     with pytest.raises(StepFailed, match=r"NATS-021.*address"):
-        SinkOwner(sink).stage(1, [{**rows(9, 1)[0], "name": None}])
+        OpenedSink(sink).stage(1, [{**rows(9, 1)[0], "name": None}])
 
 
 @pytest.mark.parametrize(

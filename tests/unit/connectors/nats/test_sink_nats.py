@@ -9,7 +9,7 @@ from tests.unit.connectors.sinks.contract import SinkContract
 from millstream.connectors.messaging.loop import close_loop
 from millstream.errors import StepFailed
 from millstream.testing.sink_race import race
-from millstream.testing.sink_under_test import SinkOwner, ids, rows, seen
+from millstream.testing.sink_under_test import OpenedSink, ids, rows, seen
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,7 +27,7 @@ class TestNamedMessages(SinkContract):
 
     def test_a_huge_epoch_of_several_tasks(self, sink):
         """A tenth of the contract's: each message is confirmed by itself."""
-        transaction = SinkOwner(sink).run(0, rows(0, 5_000), rows(5_000, 5_000))
+        transaction = OpenedSink(sink).run(0, rows(0, 5_000), rows(5_000, 5_000))
         assert transaction["rows"] == 10_000
         assert seen(sink) == rows(0, 10_000)
 
@@ -52,7 +52,7 @@ class TestAtomicBatches(SinkContract):
 
     def test_a_huge_epoch_of_several_tasks(self, sink):
         """As many rows as fit a batch beside the mark; more are refused before the epoch is durable."""
-        owner = SinkOwner(sink)
+        owner = OpenedSink(sink)
         owner.run(0, rows(0, 500), rows(500, 499))
         assert seen(sink) == rows(0, 999)
         with pytest.raises(StepFailed, match=r"NATS-022.*1000 rows.*999"):

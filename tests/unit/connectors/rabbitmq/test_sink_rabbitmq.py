@@ -10,7 +10,7 @@ import millstream as ms
 from millstream.connectors.messaging.loop import close_loop
 from millstream.errors import InvalidStep, StepFailed
 from millstream.testing.sink_race import race
-from millstream.testing.sink_under_test import SinkOwner, ids, rows, seen
+from millstream.testing.sink_under_test import OpenedSink, ids, rows, seen
 
 pytestmark = pytest.mark.brokers
 
@@ -32,7 +32,7 @@ class TestRabbitSink(SinkContract):
 
     def test_a_huge_epoch_of_several_tasks(self, sink):
         """A small part of the contract's: each message is confirmed by itself."""
-        SinkOwner(sink).run(0, rows(0, 1_500), rows(1_500, 1_500))
+        OpenedSink(sink).run(0, rows(0, 1_500), rows(1_500, 1_500))
         assert seen(sink) == rows(0, 3_000)
 
     def test_concurrent_committers_leave_each_epoch_once(self, sink):
@@ -53,7 +53,7 @@ def sink(rabbitmq_server, tmp_path, monkeypatch):
 
 
 def test_a_lost_confirmation_repeats_messages_under_the_same_ids(sink, rabbitmq_server):
-    owner = SinkOwner(sink)
+    owner = OpenedSink(sink)
     transaction = owner.prepare(0, rows(0))
     rabbitmq_server.proxy.lose_reply_to(b'"id":9')
     owner.publish(0, transaction)
@@ -63,7 +63,7 @@ def test_a_lost_confirmation_repeats_messages_under_the_same_ids(sink, rabbitmq_
 
 
 def test_a_connection_that_broke_is_opened_again(sink, rabbitmq_server):
-    owner = SinkOwner(sink)
+    owner = OpenedSink(sink)
     owner.run(0, rows(0))
     rabbitmq_server.proxy.cut()
     owner.run(1, rows(10))
@@ -73,17 +73,17 @@ def test_a_connection_that_broke_is_opened_again(sink, rabbitmq_server):
 def test_messages_that_find_no_queue_stop_the_job(rabbitmq_server, tmp_path):
     sink = RabbitSinkUnderTest(rabbitmq_server, tmp_path, routing_key_field="name")
     with pytest.raises(StepFailed, match=r"RABBIT-021.*finds no queue"):
-        SinkOwner(sink).run(0, rows(0))
+        OpenedSink(sink).run(0, rows(0))
     sink.close()
 
 
 def test_a_missing_queue_is_created_or_named(rabbitmq_server, tmp_path):
     named = RabbitSinkUnderTest(rabbitmq_server, tmp_path, create=False)
     with pytest.raises(InvalidStep, match="RABBIT-004"):
-        SinkOwner(named)
+        OpenedSink(named)
     named.close()
     made = RabbitSinkUnderTest(rabbitmq_server, tmp_path, kind="stream", headers={"who": "name"})
-    SinkOwner(made).run(0, rows(0))
+    OpenedSink(made).run(0, rows(0))
     made.close()
     source = ms.rabbitmq(made.queue, url=rabbitmq_server.url, kind="stream", start="earliest", until="latest")
     job = ms.Job("back")
