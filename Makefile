@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 unit lint fmt chaos bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,18 +54,23 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 unit: $(STAMP)  ## the fast tests, no JVM
-	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not brokers" -n 3 --dist loadfile
 
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
 	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
 	@$(BIN)/python scripts/kafka_server.py install || echo "no Kafka broker to be had: its tests will be skipped"
-	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not brokers" -n 3 --dist loadfile
 	@$(BIN)/millstream doctor --caches --make || echo "no class archive: Spark starts more slowly"
-	@$(BIN)/python -m pytest -q -m spark
+	@$(BIN)/python -m pytest -q -m "spark and not brokers"
 
 test-s3: setup  ## manifests in a real S3-compatible server, installed first
 	@$(BIN)/python scripts/s3_server.py install
 	@$(BIN)/python -m pytest -q -m s3
+
+test-brokers: setup  ## sources and sinks against RabbitMQ and MariaDB, from the distribution's packages
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[mysql]"
+	@$(BIN)/python scripts/brokers.py install
+	@$(BIN)/python -m pytest -q -m brokers
 
 SEED ?= 1
 KILLS ?= 200

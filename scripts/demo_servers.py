@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psycopg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the server that the tests use as well
 
@@ -25,13 +27,16 @@ def _started_database() -> PostgresServer:
     server = PostgresServer()
     server.port = _DATABASE_PORT
     server.start()
-    # One statement each: a database cannot be made inside a transaction.
-    import psycopg
-
+    # A database cannot be made inside a transaction.
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE shop LOGIN")
         connection.execute("CREATE DATABASE shop OWNER shop")
     return server
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -43,14 +48,14 @@ def main() -> None:
         database = None
         try:
             database = _started_database()
-            print(f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop")
-            print("Ctrl-C ends both, and what they hold is gone.", flush=True)
+            _say(f"Kafka: localhost:{_BROKER_PORT}   PostgreSQL: postgresql://shop@localhost:{_DATABASE_PORT}/shop")
+            _say("Ctrl-C ends both, and what they hold is gone.")
             while broker.poll() is None:
                 time.sleep(0.5)
         except KeyboardInterrupt:
             pass
         finally:
-            broker.send_signal(signal.SIGINT)
+            broker.terminate()
             broker.wait(30)
             if database is not None:
                 database.stop()

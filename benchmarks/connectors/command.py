@@ -17,7 +17,17 @@ from benchmarks.connectors.bench import Bench
 from benchmarks.measure import Line, as_json
 from benchmarks.table import table_of
 
-COMPARISONS = ("windowed_count", "to_parquet", "to_nothing", "latency")
+COMPARISONS = (
+    "windowed_count",
+    "to_parquet",
+    "to_nothing",
+    "latency",
+    "table_to_parquet",
+    "pages_to_parquet",
+    "changes",
+    "backlog",
+    "overload",
+)
 
 
 def main(arguments: Sequence[str]) -> None:

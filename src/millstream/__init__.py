@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from millstream.connectors.nexmark.spec import nexmark
     from millstream.connectors.postgres_cdc.spec import postgres_cdc
     from millstream.connectors.print.spec import print_rows as print
+    from millstream.connectors.rabbitmq.spec import rabbitmq
     from millstream.connectors.rate.spec import rate
     from millstream.inspect.state.stored import read_state
 
@@ -75,6 +76,7 @@ _LATER = {
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
     "postgres_cdc": "millstream.connectors.postgres_cdc.spec:postgres_cdc",
     "print": "millstream.connectors.print.spec:print_rows",
+    "rabbitmq": "millstream.connectors.rabbitmq.spec:rabbitmq",
     "rate": "millstream.connectors.rate.spec:rate",
     "read_files": "millstream.connectors.files.reader:read_files",
     "read_state": "millstream.inspect.state.stored:read_state",
@@ -160,6 +162,7 @@ __all__ = [
     "pattern",
     "postgres_cdc",
     "print",
+    "rabbitmq",
     "rate",
     "read_files",
     "read_state",

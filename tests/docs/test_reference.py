@@ -113,6 +113,8 @@ def test_the_failpoints_are_listed():
         "jdbc",
         "kafka",
         "postgres_cdc",
+        "nats",
+        "rabbitmq",
     }
     assert named - set(re.findall(r"`(\w+)`", section)) == set()
 

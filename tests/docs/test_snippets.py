@@ -45,11 +45,15 @@ RUNNABLE = [page for page in PAGES if is_runnable(page)]
 _BROKER = "localhost:9092"
 _DATABASE = "postgresql://shop@localhost:5432/shop"
 _API = "localhost:8765"
+_NATS = "localhost:4222"
+_RABBITMQ = "amqp://guest:guest@localhost:5672/"
 
 
 def needing(page):
     """What a page talks to beside this process, for tests of it to be chosen by."""
-    return [pytest.mark.kafka] if _BROKER in page.read_text() else []
+    text = page.read_text()
+    marks = {_BROKER: pytest.mark.kafka, _RABBITMQ: pytest.mark.brokers}
+    return [mark for address, mark in marks.items() if address in text]
 
 
 @pytest.fixture
@@ -81,6 +85,8 @@ def at_hand(request):
         _BROKER: lambda: request.getfixturevalue("kafka").servers,
         _DATABASE: lambda: request.getfixturevalue("own_database"),
         _API: lambda: f"localhost:{request.getfixturevalue('own_port')}",
+        _NATS: lambda: request.getfixturevalue("nats_server").servers,
+        _RABBITMQ: lambda: request.getfixturevalue("rabbitmq_server").url,
     }
 
     def changed(text):
@@ -101,8 +107,8 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand, req
             for words in scripts(block):
                 run_script(words)
             shown = [as_shown(run_command(*command)) for command in commands(block)]
-            promised = output_behind(page, block)
-            if block.language == "sh" and promised is not None:
+            promised = at_hand(output_behind(page, block) or "")
+            if block.language == "sh" and promised:
                 assert "".join(shown) == promised, f"{name(page)}:{block.line} prints something else"
             if block.language == "python" and "no-run" not in block.marks:
                 text = at_hand(block.text)
@@ -111,7 +117,7 @@ def test_the_blocks_of_a_page_run_in_order(page, workspace, capsys, at_hand, req
                 capsys.readouterr()
                 exec(compile("\n" * (block.line - 1) + text, name(page), "exec"), namespace)
                 printed = capsys.readouterr().out
-                assert printed == (promised or ""), f"{name(page)}:{block.line} prints something else"
+                assert printed == promised, f"{name(page)}:{block.line} prints something else"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if name(page) in FRAGMENTS], ids=name)

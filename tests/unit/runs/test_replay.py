@@ -201,16 +201,22 @@ def test_a_replayed_row_keeps_its_time_moves_no_watermark_and_may_be_late(tmp_pa
         }
 
 
-def test_files_of_the_newest_epoch_and_those_with_other_letters_are_not_removed(tmp_path):
+def test_files_of_the_newest_epoch_and_those_with_other_letters_are_not_removed(tmp_path, failpoints):
     job = build(tmp_path, [{"k": "a", "n": n, "at": n} for n in (3, 6, 9)])
-    run(job, tmp_path)
+    failpoints("published:1:raise")
+    with pytest.raises(ms.MillstreamError, match="failpoint"):
+        run(job, tmp_path)
+    failpoints("")
     with open_view(tmp_path / "checkpoint") as view:
         (box,) = (each for each in letter_boxes(job, view) if each.node.id == "shape")
+    newest = box.remove(lambda letter: True)
+    assert (newest.rows, newest.kept, len(box.told())) == (0, 3, 3)
+    run(job, tmp_path)
     some = box.told()[0].letter.id
-    removed = box.remove(lambda letter: letter.id == some)
-    assert (removed.rows, removed.kept, len(box.told())) == (0, 1, 3)
-    removed = box.remove(lambda letter: True)
-    # The terminal epoch has a list too, without files: that of the letters is not the newest.
-    assert (removed.rows, removed.kept, box.told()) == (3, 0, [])
+    shared = box.remove(lambda letter: letter.id == some)
+    assert (shared.rows, shared.kept, len(box.told())) == (0, 1, 3)
+    # Behind it lies the terminal epoch now.
+    whole = box.remove(lambda letter: True)
+    assert (whole.rows, whole.kept, box.told()) == (3, 0, [])
     assert ms.read_files(tmp_path / "dead" / "shape").num_rows == 0
     run(job, tmp_path)

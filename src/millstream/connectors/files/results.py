@@ -214,7 +214,7 @@ def _is_there(root: Path, *, job: str, lineage: str, step: str) -> bool:
 def _write(root: Path, result: ShownResult) -> None:
     path = _path(root, result.job, result.step)
     # One name is enough for all: whoever writes it holds the lock, and what a crash leaves is overwritten.
-    temporary = path.with_name(f".{path.name}")
+    temporary = path.with_suffix(".next")  # an ending that readers do not look for: half of it may be written
     write_synced(temporary, json.dumps(result.to_json()).encode())
     temporary.replace(path)
     sync_directory(path.parent)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -48,15 +49,19 @@ class LoopThread:
         """Have something closed when the process ends; else its tasks would complain."""
         self._closings.append(close)
 
+    def not_at_end(self, close: Callable[[], Awaitable[None]]) -> None:
+        """It is closed already."""
+        with contextlib.suppress(ValueError):
+            self._closings.remove(close)
+
     def close(self) -> None:
         """Close what is open, and end the thread."""
         if self.process != os.getpid() or self.loop.is_closed():
             return
-        for close in self._closings:
-            try:
+        for close in list(self._closings):
+            # The process ends, and nobody is left to be told.
+            with contextlib.suppress(Exception):
                 self.run(_awaited(close), _CLOSING_SECONDS)
-            except Exception:
-                pass
         # Sockets are closed in a later turn of the loop than the one that asks for it.
         self.run(asyncio.sleep(0.01), _CLOSING_SECONDS)
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -590,3 +590,20 @@ def test_a_job_reads_a_topic_and_tells_what_waits(kafka, tmp_path):
     assert (result.rows_in, result.rows_out) == (40, 40)
     assert seen[0].lag == sum(seen[0].lags.values()) == 30
     assert set(seen[0].lags) == {f"in/{topic}/0", f"in/{topic}/1"}
+
+
+@pytest.mark.parametrize("carry", ["position", "state"])
+def test_another_run_reads_what_came_since_up_to_an_end_of_its_own(kafka, tmp_path, carry):
+    topic, sent = kafka.topic(2), 0
+    for number, count in enumerate((20, 7, 0, 5), start=1):
+        kafka.send(topic, encoded(numbered(sent, count)))
+        if number == 4:
+            kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+            kafka.await_leaders(topic, 3)
+        job = ms.Job("kafka-runs", rows_per_epoch=10, carry=carry)
+        spec = kafka_spec(topic, servers=kafka.servers, start="earliest", until="latest")
+        job.source("in", spec, schema="n long, user string").sink("out", ms.files(tmp_path / "out"))
+        result = job.run(local=True, checkpoint=tmp_path / "c")
+        sent += count
+        assert (result.run, result.rows_in) == (number, count)
+        assert sorted(ms.read_files(tmp_path / "out")["n"].to_pylist()) == list(range(sent))
