@@ -120,15 +120,26 @@ class AtomicKeeper:
         Raises:
             CheckpointRefused: (SINK-005) the stream is another one, or has lost the marks of the last run.
         """
-        folder = Path(self._context.staging).parent
-        now = {"stream": self._stream, "created": created}
-        is_known = (folder / f"{_REMEMBERED}.json").exists()
-        known = decided_once(folder, _REMEMBERED, lambda: now)
-        if known != now or (is_known and self.last_mark()[0] is None):
+        if not self._remembered.exists():
+            return
+        known, now = self.remember_marks(created), self._described(created)
+        if known != now or self.last_mark()[0] is None:
             msg = "the marks of this sink are not those of its last run; nothing shows what is published"
-            path = str(folder / f"{_REMEMBERED}.json")
-            hint = f"restore the stream; or see that all of the last epoch is in it, and remove {path!r}"
+            hint = (
+                f"restore the stream; or see that all of the last epoch is in it, and remove {str(self._remembered)!r}"
+            )
             found = f"stream {self._stream!r}, created at {created}"
             raise CheckpointRefused(
                 msg, code="SINK-005", step=self._context.step, found=found, known=str(known), hint=hint
             )
+
+    def remember_marks(self, created: str) -> Any:
+        """Note which stream holds the marks; called once one is there, so that its absence tells of a loss."""
+        return decided_once(self._remembered.parent, self._remembered.stem, lambda: self._described(created))
+
+    def _described(self, created: str) -> dict[str, str]:
+        return {"stream": self._stream, "created": created}
+
+    @property
+    def _remembered(self) -> Path:
+        return Path(self._context.staging).parent / f"{_REMEMBERED}.json"

@@ -47,9 +47,12 @@ class NatsCommitter(ConsumerCommitter):
     def fence(self) -> None:
         """See that the stream is there, and leave the token of this run in the mark."""
         found = prepared_stream(self._link, self._options, step=self._context.step)
-        if isinstance(self._keeper, AtomicKeeper):
-            self._keeper.refuse_lost_marks(str(found.created))
+        if not isinstance(self._keeper, AtomicKeeper):
+            super().fence()
+            return
+        self._keeper.refuse_lost_marks(str(found.created))
         super().fence()
+        self._keeper.remember_marks(str(found.created))
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """The files of the epoch; more rows than fit a batch are refused before the epoch is durable."""
