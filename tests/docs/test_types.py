@@ -10,7 +10,7 @@ from tests.docs.pages import PAGES, ROOT, blocks, name
 PREAMBLES = {
     "docs/reference/cli.md": "import millstream as ms\njob: ms.Job",
     "docs/reference/connectors.md": "import millstream as ms\nfrom millstream.connectors.files.reader import published_files\n"
-    "totals: ms.DataStream",
+    "totals: ms.DataStream\njob: ms.Job",
     "docs/reference/expressions.md": "import millstream as ms\norders: ms.DataStream",
 }
 """What the lines of a page that shows only lines stand in."""
