@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka test test-s3 unit lint fmt chaos bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,10 @@ demo-kafka: setup  ## start a broker and a database, run a job between them, kil
 	@$(BIN)/python scripts/kafka_server.py install
 	@$(BIN)/python examples/kafka_demo.py
 
+servers: setup  ## a Kafka broker and a PostgreSQL database for the tutorial, until Ctrl-C
+	@$(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python scripts/demo_servers.py
+
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -50,24 +54,31 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports
 
 unit: $(STAMP)  ## the fast tests, no JVM
-	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not brokers" -n 3 --dist loadfile
 
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
 	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
 	@$(BIN)/python scripts/kafka_server.py install || echo "no Kafka broker to be had: its tests will be skipped"
-	@$(BIN)/python -m pytest -q -m "not spark" -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not spark and not brokers" -n 3 --dist loadfile
 	@$(BIN)/millstream doctor --caches --make || echo "no class archive: Spark starts more slowly"
-	@$(BIN)/python -m pytest -q -m spark
+	@$(BIN)/python -m pytest -q -m "spark and not brokers"
 
 test-s3: setup  ## manifests in a real S3-compatible server, installed first
 	@$(BIN)/python scripts/s3_server.py install
 	@$(BIN)/python -m pytest -q -m s3
 
+test-brokers: setup  ## sources and sinks against RabbitMQ and MariaDB, from the distribution's packages
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[mysql]"
+	@$(BIN)/python scripts/brokers.py install
+	@$(BIN)/python -m pytest -q -m brokers
+
 SEED ?= 1
 KILLS ?= 200
 MINUTES ?= 60
-chaos: setup  ## kill, pause and damage running jobs: make chaos SEED=7 KILLS=200 MINUTES=30
-	@$(BIN)/python -m tests.chaos --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
+WORLD ?= files
+chaos: setup  ## kill, pause and damage running jobs: make chaos WORLD=kafka SEED=7 KILLS=200 MINUTES=30 (worlds: files, kafka, bounded)
+	@test $(WORLD) = files || $(BIN)/python scripts/kafka_server.py install
+	@$(BIN)/python -m tests.chaos --world $(WORLD) --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .

@@ -76,3 +76,27 @@ def kafka():
     from tests.servers.shared_kafka import shared_kafka
 
     return shared_kafka()
+
+
+@pytest.fixture(scope="session")
+def nats_server():
+    """A real NATS server, shared by all tests of this process: they use streams of their own and do not harm it."""
+    from tests.servers.nats import shared_nats
+
+    return shared_nats()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server():
+    """A real RabbitMQ server, shared by all tests: they use queues of their own."""
+    from tests.servers.rabbitmq import shared_rabbitmq
+
+    return shared_rabbitmq()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server():
+    """A real MariaDB server, shared by all tests."""
+    from tests.servers.mariadb import shared_mariadb
+
+    return shared_mariadb()

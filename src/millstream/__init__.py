@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     from millstream.connectors.kafka.spec import kafka
     from millstream.connectors.loader.spec import loader
     from millstream.connectors.memory.spec import memory
+    from millstream.connectors.nats.spec import nats
     from millstream.connectors.nexmark.spec import nexmark
+    from millstream.connectors.postgres_cdc.spec import postgres_cdc
     from millstream.connectors.print.spec import print_rows as print
+    from millstream.connectors.rabbitmq.spec import rabbitmq
     from millstream.connectors.rate.spec import rate
     from millstream.inspect.state.stored import read_state
 
@@ -69,8 +72,11 @@ _LATER = {
     "loader": "millstream.connectors.loader.spec:loader",
     "http": "millstream.connectors.http.spec:http",
     "memory": "millstream.connectors.memory.spec:memory",
+    "nats": "millstream.connectors.nats.spec:nats",
     "nexmark": "millstream.connectors.nexmark.spec:nexmark",
+    "postgres_cdc": "millstream.connectors.postgres_cdc.spec:postgres_cdc",
     "print": "millstream.connectors.print.spec:print_rows",
+    "rabbitmq": "millstream.connectors.rabbitmq.spec:rabbitmq",
     "rate": "millstream.connectors.rate.spec:rate",
     "read_files": "millstream.connectors.files.reader:read_files",
     "read_state": "millstream.inspect.state.stored:read_state",
@@ -150,10 +156,13 @@ __all__ = [
     "max",
     "memory",
     "min",
+    "nats",
     "nexmark",
     "nondeterministic",
     "pattern",
+    "postgres_cdc",
     "print",
+    "rabbitmq",
     "rate",
     "read_files",
     "read_state",

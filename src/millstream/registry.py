@@ -19,7 +19,7 @@ Group = Literal["engines", "connectors", "operations"]
 
 _CONNECTORS = (
     *("collect", "consumer", "datagen", "files", "http", "jdbc"),
-    *("kafka", "loader", "memory", "nexmark", "postgres_cdc", "print", "rate"),
+    *("kafka", "loader", "memory", "nats", "nexmark", "postgres_cdc", "print", "rabbitmq", "rate"),
 )
 _OURS: dict[Group, dict[str, str]] = {
     "engines": {

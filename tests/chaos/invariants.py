@@ -15,7 +15,8 @@ _SAMPLED_EPOCHS = 4
 def check_all(round_):
     """Every violation of a drained round. A check that cannot be made is one, and does not hide what others found."""
     found, problems = round_found(round_), []
-    for check in (rows_equal, markers_fit, state_equals, tokens_rise, nothing_left, rows_balance):
+    checks = (rows_equal, markers_fit, state_equals, tokens_rise, nothing_left, rows_balance, *round_.checks)
+    for check in checks:
         try:
             problems += check(round_, found)
         except Exception:  # whatever it is, nothing was shown
@@ -55,7 +56,7 @@ def rows_equal(round_, _):
     problems = []
     for stream, kind in round_.config["streams"].items():
         problems += _difference(stream, round_.outputs.rows(stream), wanted[stream])
-        if kind not in ("files", "sqlite"):
+        if kind not in ("files", "sqlite", "kafka"):
             sides = round_.outputs.differences(stream, wanted[stream])
             if sides != (0, 0):
                 problems.append(f"I1 {stream}: EXCEPT ALL finds {sides} rows")
@@ -180,9 +181,7 @@ def rows_balance(round_, found):
             out = sum(counts.get(name, 0) for name in ("passed", "filtered", "late", "skipped", "failed"))
             if counts["rows_in"] != out:
                 yield f"I6 {step}: epoch {epoch} does not balance: {counts}"
-    epochs = sum(last + 1 - round_.bases.get(lineage, 0) for lineage, last in found["lineages"].items())
-    is_whole = len(found["manifests"]) == epochs
-    if not is_whole:
+    if not round_.is_whole(found):
         return
     for source, lines in round_.workload.lines.items():
         if totals[source]["rows_in"] != len(lines):

@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from tests.chaos.bounded import job as bounded
+
 import millstream as ms
 
 SCHEMA = "source string, seq long, key string, amount long, at long"
@@ -43,6 +45,8 @@ class Running(ms.ProcessFunction):
 def connector(config, stream):
     """The sink of a stream: one of the kinds that are asked for, files otherwise."""
     kind = config["streams"][stream]
+    if kind == "kafka":
+        return topic(config, stream)
     if kind == "sqlite":
         return ms.jdbc(f"sqlite:///{config['folder']}/sink.db", table=stream)
     if kind in ("postgres", "outbox", "upsert"):
@@ -52,20 +56,38 @@ def connector(config, stream):
     return ms.files(f"{config['folder']}/out/{stream}", format="json")
 
 
+def topic(config, stream):
+    """A topic as sink; an owner that stands still in a transaction finds it ended after the time-out."""
+    broker = config["broker"]
+    settings = {"servers": broker["servers"], "transaction_timeout": broker["transaction_timeout"]}
+    return ms.kafka(broker["topics"][stream], **settings)
+
+
+def origin(config, source):
+    """Where the rows of a source come from: files, or a topic that is looked at often, because it may be another one."""
+    if "broker" not in config:
+        return ms.files(f"{config['folder']}/in/{source}", format="json", watch=True)
+    broker = config["broker"]
+    settings = {"servers": broker["servers"], "on_data_loss": broker["on_data_loss"]}
+    return ms.kafka(broker["topics"][source], start="earliest", discover="500ms", **settings)
+
+
+def letters(config, source):
+    """Where the broken lines of a source go."""
+    if source in config.get("broker", {}).get("letters", ()):
+        return ms.dead_letter(topic(config, f"{source}.dead"))
+    return ms.dead_letter(ms.files(f"{config['folder']}/out/{source}.dead", format="json"))
+
+
 def build(config):
     folder = config["folder"]
-    job = ms.Job("chaos", rows_per_epoch=config["rows_per_epoch"], parallelism=config["parallelism"])
+    name = config.get("job", "chaos")
+    job = ms.Job(name, rows_per_epoch=config["rows_per_epoch"], parallelism=config["parallelism"])
     read = [
-        job.source(
-            name,
-            ms.files(f"{folder}/in/{name}", format="json", watch=True),
-            schema=SCHEMA,
-            on_error=ms.dead_letter(ms.files(f"{folder}/out/{name}.dead", format="json")),
-        )
-        for name in ("a", "b")
+        job.source(name, origin(config, name), schema=SCHEMA, on_error=letters(config, name)) for name in ("a", "b")
     ]
-    letters = ms.dead_letter(ms.files(f"{folder}/out/checked.dead", format="json"))
-    rows = read[0].union(read[1]).map(checked, schema=SCHEMA, on_error=letters, id="checked")
+    refused = ms.dead_letter(ms.files(f"{folder}/out/checked.dead", format="json"))
+    rows = read[0].union(read[1]).map(checked, schema=SCHEMA, on_error=refused, id="checked")
     rows.filter("amount % 3 = 0", id="thirds").sink("plain", connector(config, "plain"))
     timed = rows.event_time("at", max_delay="1s").key_by("source", "key")
     running = timed.process(
@@ -84,12 +106,12 @@ def build(config):
 
 
 def run(config):
-    job = build(config)
+    job = bounded.build(config) if "bounded" in config else build(config)
     options = {} if config["engine"] == "local" else {"master": "local[2]"}
     return job.run(
         local=config["engine"] == "local",
         checkpoint=config["checkpoint"],
-        manifests=config["manifests"],
+        manifests=config.get("manifests"),
         from_savepoint=config.get("savepoint"),
         epochs=ms.EpochPolicy(lease_term=config["lease_term"], retained=config["retained"], timeout=60_000),
         **options,

@@ -42,7 +42,7 @@ def passes(round_, place):
     streams = round_.config["streams"]
     several = {
         "task_staged": round_.config["parallelism"],
-        "sink_transaction": sum(kind != "files" for kind in streams.values()),
+        "sink_transaction": sum(kind != "files" for kind in (*streams.values(), *round_.letters.values())),
         "sink_published": len(SOURCES) + len(streams) + len(DEAD),
     }
     return several.get(place, 1)
@@ -54,7 +54,7 @@ def nth(round_, place):
         return 1
     # Spark may begin with an epoch that is durable already.
     epochs, often = 2 if round_.engine == "local" else 3, passes(round_, place)
-    return epochs * often + 1 + round_.random.randrange(often)
+    return round_.passes_at_start(place) + epochs * often + 1 + round_.random.randrange(often)
 
 
 def kill_at(round_, place):
@@ -119,9 +119,9 @@ def takeover_at(round_, place):
     """SIGSTOP at a failpoint beyond the lease; another owner runs; SIGCONT: the first must end by itself, fenced."""
     round_.feed(8)
     process = round_.start(f"{place}:{nth(round_, place)}:stop")
-    _await_stop(round_, process)
+    await_stop(round_, process)
     round_.sometimes.add(place)
-    _replaced_while_stopped(round_, process, place)
+    replaced_while_stopped(round_, process, place)
 
 
 def takeover_random(round_):
@@ -130,17 +130,18 @@ def takeover_random(round_):
     process = round_.start()
     time.sleep(round_.random.uniform(0.05, 1.5))
     process.signal(signal.SIGSTOP)
-    _await_stop(round_, process)
-    _replaced_while_stopped(round_, process, "random")
+    await_stop(round_, process)
+    replaced_while_stopped(round_, process, "random")
 
 
-def _await_stop(round_, process):
+def await_stop(round_, process):
     await_true(lambda: process.is_stopped or process.code is not None, round_.patience, "the pause")
     if process.code is not None:
         raise Anomaly(f"the process ended with {process.code} before its pause: {process.end}")
+    round_.pauses += 1
 
 
-def _replaced_while_stopped(round_, first, place):
+def replaced_while_stopped(round_, first, place):
     since, began = round_.progress(), time.monotonic()
     second = round_.start()
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 import millstream as ms
-from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.store import LISTS
 
 COLUMNS = {
@@ -39,11 +39,11 @@ class Outputs:
         columns, kind = COLUMNS[stream], self._streams[stream]
         if kind == "files":
             found = self._listed_rows(stream)
-            return Counter(tuple(_plain(row[name]) for name in columns) for row in found)
+            return Counter(tuple(plain(row[name]) for name in columns) for row in found)
         table = f"{stream}_published" if kind == "outbox" else stream
         with self._database(kind) as execute:
             names = ", ".join(f'"{name}"' for name in columns)
-            return Counter(tuple(map(_plain, row)) for row in execute(f"SELECT {names} FROM {table}"))
+            return Counter(tuple(map(plain, row)) for row in execute(f"SELECT {names} FROM {table}"))
 
     def dead(self):
         """The dead letters: the source and text of broken lines, the place of refused rows."""
@@ -171,7 +171,7 @@ def content_of(files):
     return json.dumps([[file["partition"], file["rows"], file["bytes"], file["crc32"]] for file in files])
 
 
-def _plain(value):
+def plain(value):
     if isinstance(value, dt.datetime):
         return round(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
     if isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-":

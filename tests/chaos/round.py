@@ -32,7 +32,7 @@ class Round:
         self.stores, self.store, self._views = stores, store, {}
         self.random = random.Random(seed)
         self.processes, self.server, self.proxy, self.size = processes, server, proxy, size
-        self.workload = Workload(folder, seed, rows_per_file=size.rows_per_file)
+        self.workload = self._workload()
         self.history = History(self.folder.with_suffix(".jsonl"))
         self.bases = {}
         """Per native savepoint, and per lineage restored from one: the first epoch of its own."""
@@ -43,11 +43,19 @@ class Round:
         """Seconds from the start of a new interpreter to its first new epoch: first of all, and after kills."""
         self.kills = 0
         self.takeovers = 0
+        self.pauses = 0
+        """How often an owner was stopped and woken again, replaced meanwhile or not."""
         self.fenced = 0
         self.config = self._config(sinks)
         self.checkpoints = []
         self.use_checkpoint(self.config["checkpoint"])
-        self.outputs = Outputs(self.config, server)
+        self.outputs = self._outputs()
+
+    def _workload(self):
+        return Workload(self.folder, self.seed, rows_per_file=self.size.rows_per_file)
+
+    def _outputs(self):
+        return Outputs(self.config, self.server)
 
     def _config(self, sinks):
         wanted = {"upsert": "postgres"}
@@ -73,6 +81,25 @@ class Round:
     @property
     def patience(self):
         return PATIENCE[self.engine]
+
+    @property
+    def letters(self):
+        """Where broken lines go, by source, if not to files."""
+        return {}
+
+    def passes_at_start(self, place):
+        """How often a place that epochs pass is passed before the first of them, at most."""
+        return 0
+
+    @property
+    def checks(self):
+        """What is checked in the end beside what always is."""
+        return ()
+
+    def is_whole(self, found):
+        """Whether the manifests of all epochs are still there."""
+        epochs = sum(last + 1 - self.bases.get(lineage, 0) for lineage, last in found["lineages"].items())
+        return len(found["manifests"]) == epochs
 
     @property
     def has_postgres(self):

@@ -6,6 +6,7 @@ Every round has a seed of its own, made of the seed and its number, so a failure
 import argparse
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import random
@@ -70,27 +71,38 @@ def can_mount():
 class Chaos:
     """Servers and processes that the rounds share."""
 
+    world = "files"
+
     def __init__(self, folder, *, seed, engine="local", sinks=SINKS, size=None, only="", mounts=True):
         self.folder, self.seed, self.engine, self.sinks = Path(folder), seed, engine, tuple(sinks)
         self.size = size or Size()
         self.tally = Tally()
         self._open = contextlib.ExitStack()
         self.server = self.proxy = None
-        if set(sinks) & {"postgres", "outbox"}:
-            self.server = PostgresServer().start()
-            self._open.callback(self.server.stop)
-            self.proxy = Proxy(self.server.port)
-            self._open.callback(self.proxy.close)
+        self._open_servers()
         self.stores = ManifestStores(self._open, server=self.server, proxy=self.proxy)
         # After the servers: what it starts finds them by the environment.
         self.processes = Processes()
         self._open.callback(self.processes.close)
         self.has_disk = mounts and engine == "local" and can_mount()
         self.only = only
-        every = deck(engine, sinks, has_disk=self.has_disk)
+        every = self._deck(engine)
         self.faults = {name: fault for name, fault in every.items() if name.startswith(only)}
         if not self.faults:
             raise SystemExit(f"no fault begins with {only!r}; there are: {', '.join(sorted(every))}")
+
+    def _open_servers(self):
+        if set(self.sinks) & {"postgres", "outbox"}:
+            self.server = PostgresServer().start()
+            self._open.callback(self.server.stop)
+            self.proxy = Proxy(self.server.port)
+            self._open.callback(self.proxy.close)
+
+    def _deck(self, engine):
+        return deck(engine, self.sinks, has_disk=self.has_disk)
+
+    def _new_round(self, folder, seed, **world):
+        return Round(folder, seed, **world)
 
     def __enter__(self):
         return self
@@ -119,7 +131,7 @@ class Chaos:
         return DIRECTORY if needs_files else random.Random(f"{self.seed}/{number}/store").choice(self.stores.kinds)
 
     def _world(self, folder, number, store):
-        return Round(
+        return self._new_round(
             folder,
             f"{self.seed}/{number}",
             engine=self.engine,
@@ -168,25 +180,27 @@ class Chaos:
         """The command that runs a round again."""
         sinks = ",".join(self.sinks)
         return (
-            f"python -m tests.chaos --seed {self.seed} --round {number} --engine {self.engine} --sinks {sinks} "
-            f"--rows {self.size.rows_per_file} --faults {self.size.faults}"
+            f"python -m tests.chaos --world {self.world} --seed {self.seed} --round {number} --engine {self.engine} "
+            f"--sinks {sinks} --rows {self.size.rows_per_file} --faults {self.size.faults}"
         ) + (f" --only {shlex.quote(self.only)}" if self.only else "")
 
     def numbers(self, seconds):
         """The run in numbers."""
-        about = {"seed": self.seed, "engine": self.engine, "sinks": ",".join(self.sinks)}
+        about = {"world": self.world, "seed": self.seed, "engine": self.engine, "sinks": ",".join(self.sinks)}
         return {**about, **self.tally.numbers(), "not hit": self.unhit(), "seconds": round(seconds)}
 
     def unhit(self):
         """I10: the part of the sometimes list that was not hit."""
         places = {name.rpartition(" at ")[2] for name in self.faults if name.startswith(_AT_PLACES)}
-        wanted = places - {"random", "random again"} | _RECOVERED
-        if self.engine == "local":
-            wanted |= {"fence refusal", "second owner refused", "damage refused", "full disk", "restore"}
-            wanted.add("lease written unheard")
-        if self.server is not None and self.engine == "local":
-            wanted |= {"database restart", "lost reply to COMMIT"}
+        wanted = places - {"random", "random again"} | _RECOVERED | self._wanted()
         return sorted(wanted - self.tally.sometimes)
+
+    def _wanted(self):
+        if self.engine != "local":
+            return set()
+        wanted = {"fence refusal", "second owner refused", "damage refused", "full disk", "restore"}
+        wanted.add("lease written unheard")
+        return wanted | ({"database restart", "lost reply to COMMIT"} if self.server is not None else set())
 
 
 def options(arguments):
@@ -194,6 +208,9 @@ def options(arguments):
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     parser.add_argument("--kills", type=int, default=40, help="end after that many kills")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no round after that")
+    parser.add_argument(
+        "--world", choices=("files", "kafka", "bounded"), default="files", help="where rows come from and go to"
+    )
     parser.add_argument("--engine", choices=("local", "spark", "both"), default="local")
     parser.add_argument("--sinks", default=",".join(SINKS))
     parser.add_argument("--round", type=int, default=None, help="only this round: repeats a failure")
@@ -213,17 +230,26 @@ def main(arguments=None):
     engines = ("local", "spark") if chosen.engine == "both" else (chosen.engine,)
     root = Path(chosen.folder or tempfile.mkdtemp(prefix="ms-chaos-"))
     print(f"seed {seed}, folder {root}", flush=True)
+    if chosen.world == "bounded":
+        return 0 if importlib.import_module("tests.chaos.bounded.run").main(chosen, seed, root) else 1
     is_clean = True
     for engine in engines:
         is_clean = _run_engine(chosen, seed, engine, root) and is_clean
     return 0 if is_clean else 1
 
 
+def chaos_of(world):
+    """What runs the rounds of a world."""
+    if world == "kafka":
+        return importlib.import_module("tests.chaos.kafka.run").KafkaChaos
+    return Chaos
+
+
 def _run_engine(chosen, seed, engine, root):
     size = Size(rows_per_file=chosen.rows, faults=chosen.faults)
     began = time.monotonic()
-    sinks = chosen.sinks.split(",")
-    with Chaos(root / engine, seed=seed, engine=engine, sinks=sinks, size=size, only=chosen.only) as chaos:
+    world, sinks = chaos_of(chosen.world), chosen.sinks.split(",")
+    with world(root / engine, seed=seed, engine=engine, sinks=sinks, size=size, only=chosen.only) as chaos:
         number = chosen.round or 1
         while True:
             round_ = chaos.round(number)
@@ -241,7 +267,7 @@ def _run_engine(chosen, seed, engine, root):
 
 
 def _show(chaos, round_, number):
-    numbers = f"{round_.kills} kills, {round_.takeovers} takeovers, {chaos.tally.epochs} epochs so far"
+    numbers = f"{round_.kills} kills, {round_.pauses} pauses, {round_.takeovers} takeovers, {chaos.tally.epochs} epochs so far"
     print(f"round {number}: {numbers}", flush=True)
     for entry in chaos.tally.problems:
         if entry["round"] == number:

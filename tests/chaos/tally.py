@@ -18,6 +18,7 @@ class Tally:
     """Rounds that came to their end, so that their rows were compared."""
     kills: int = 0
     takeovers: int = 0
+    pauses: int = 0
     faults: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     damage: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     sometimes: set = dataclasses.field(default_factory=set)
@@ -31,6 +32,7 @@ class Tally:
         self.rounds += 1
         self.kills += round_.kills
         self.takeovers += round_.takeovers
+        self.pauses += round_.pauses
         self.faults.update(fault_names)
         self.sometimes |= round_.sometimes
         self.rows += round_.workload.rows
@@ -51,6 +53,7 @@ class Tally:
             "rounds checked": self.checked,
             "kills": self.kills,
             "takeovers": self.takeovers,
+            "pauses": self.pauses,
             "faults": sum(self.faults.values()),
             "rows": self.rows,
             "epochs": self.epochs,

@@ -18,11 +18,15 @@ from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores import local, remote
 from millstream.cli.main import app
 from millstream.cli.projects import nexmark
+from millstream.connectors.consumer.spec import DECLARATION as CONSUMER
 from millstream.connectors.files import discovery
 from millstream.connectors.files.spec import DECLARATION as FILES
 from millstream.connectors.jdbc import committer, database, postgres
+from millstream.connectors.jdbc.reading import enumerator, opening
+from millstream.connectors.jdbc.spec import DECLARATION as JDBC
 from millstream.connectors.kafka import clients
 from millstream.connectors.kafka.transactions import marks
+from millstream.connectors.loader.spec import DECLARATION as LOADER
 from millstream.connectors.print.spec import DECLARATION as PRINT
 from millstream.database import sqlite
 from millstream.driver import executors
@@ -81,6 +85,15 @@ QUOTED = [
     ("docs/reference/jdbc.md", "wait at most {} seconds for a lock", postgres.LOCK_TIMEOUT.removesuffix("s")),
     ("docs/reference/jdbc.md", "inside a transaction for {} seconds", postgres.IDLE_TIMEOUT.removesuffix("s")),
     ("docs/reference/jdbc.md", "Of the markers the newest {} of a", committer.KEPT_MARKERS),
+    ("docs/reference/jdbc.md", "it is asked again for {:.0f} seconds; then `JDBC-002`", opening.PATIENCE),
+    ("docs/reference/jdbc.md", "| `chunk_rows` | {} |", spaced(JDBC.source.options["chunk_rows"].default)),
+    ("docs/reference/jdbc.md", "at about {:.0f} MiB |", enumerator.CHUNK_BYTES / MEBI),
+    (
+        "docs/reference/functions.md",
+        "| `ahead_bytes` | {:.0f} MiB |",
+        LOADER.source.options["ahead_bytes"].default / MEBI,
+    ),
+    ("docs/reference/functions.md", "| `batch_rows` | {} |", spaced(CONSUMER.sink.options["batch_rows"].default)),
     ("docs/reference/kafka.md", "the digests of the newest {} epochs", marks.KEPT_EPOCHS),
     ("docs/reference/kafka.md", "it is sent again for {:.0f} seconds", clients.PATIENCE),
     ("docs/reference/kafka.md", "the epoch is tried again for {:.0f} seconds", clients.PATIENCE),

@@ -14,9 +14,8 @@ from millstream.checkpoint.lease import LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.connectors.formats.options import DECODE_OPTIONS, ENCODE_OPTIONS, FORMATS
-from millstream.model.connector import ConnectorSpec, declaration, is_written_directly
+from millstream.inspect.connectors.facts import connector_facts, guarantee_table
 from millstream.model.counts import StepCounts
-from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
 from millstream.plan.deployment import Deployment, EpochPolicy, MemoryBudget
 from millstream.plan.epoch import EpochPlan
 from millstream.registry import names
@@ -109,44 +108,22 @@ def test_the_failpoints_are_listed():
     }
     page = (ROOT / "docs/concepts/epochs.md").read_text()
     section = page[page.index("## Failpoints") :].partition("\n## ")[0]
-    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {"files", "jdbc", "kafka"}
+    assert set(re.findall(r"`(\w+)`", section.partition("|---")[2])) - named == {
+        "files",
+        "jdbc",
+        "kafka",
+        "postgres_cdc",
+        "nats",
+        "rabbitmq",
+    }
     assert named - set(re.findall(r"`(\w+)`", section)) == set()
 
 
-def kept_by(role, name, options, guarantee):
-    """How a connector keeps a guarantee, in the words of the tables."""
-    declared = declaration(name)
-    if role == "source":
-        return "yes" if declared.source.capability in SOURCES_FOR[guarantee] else "refused"
-    capability = declared.sink.capability_of(options) if declared.sink.capability_of else declared.sink.capability
-    if capability not in SINKS_FOR[guarantee]:
-        return "refused"
-    if is_written_directly(ConnectorSpec(name, options), guarantee):
-        return "direct"
-    return "yes" if name == "print" else "staged"
-
-
-def table_of_guarantees():
-    """The rows of the reference: connectors and their options, and what is written about each guarantee."""
+def test_the_table_of_guarantees_is_what_the_connectors_declare():
     text = (ROOT / "docs/reference/connectors.md").read_text()
-    for row in re.findall(r"^\| ([^|]+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$", text, re.MULTILINE):
-        label, *written = row
-        said = re.findall(r'(\w+)=("\w+"|True|False)', label)
-        options = {name: value.strip('"') if value.startswith('"') else value == "True" for name, value in said}
-        role = "source" if label.startswith("source") else "sink"
-        for name in re.findall(r"`(\w+)`", label):
-            yield role, name, options, written
-
-
-def test_the_table_of_guarantees_is_right():
-    rows = list(table_of_guarantees())
-    declared = {
-        (role, name) for name in names("connectors") for role in ("source", "sink") if getattr(declaration(name), role)
-    }
-    assert {(role, name) for role, name, _, _ in rows} == declared
-    assert {options["mode"] for _, name, options, _ in rows if name == "jdbc"} == {"insert", "upsert", "outbox"}
-    for role, name, options, written in rows:
-        assert written == [kept_by(role, name, options, guarantee) for guarantee in Guarantee], (role, name, options)
+    written = [line for line in text.splitlines() if line.startswith(("| source `", "| sink `"))]
+    ours = [connector_facts(name) for name in sorted(names("connectors"))]
+    assert written == guarantee_table(ours)[2:], "millstream connectors ls --format markdown"
 
 
 @pytest.mark.parametrize("name", FORMATS)

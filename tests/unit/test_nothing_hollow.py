@@ -50,9 +50,12 @@ UNUSED = {
     "millstream.connectors.jdbc.reading.spec:jdbc_query": FOR_USERS,
     "millstream.connectors.jdbc.reading.spec:jdbc_table": FOR_USERS,
     "millstream.connectors.jdbc.spec:jdbc": FOR_USERS,
+    "millstream.connectors.messaging.loop:close_loop": "the interpreter calls it at its end",
     "millstream.connectors.kafka.fetching:close_parked": "the interpreter calls it at its end",
     "millstream.connectors.kafka.spec:kafka": FOR_USERS,
     "millstream.connectors.loader.spec:loader": FOR_USERS,
+    "millstream.connectors.nats.spec:nats": FOR_USERS,
+    "millstream.connectors.rabbitmq.spec:rabbitmq": FOR_USERS,
     "millstream.connectors.nexmark.dataset:event_table": "the oracle of examples/nexmark reads its events from it",
     "millstream.connectors.postgres_cdc.spec:postgres_cdc": FOR_USERS,
     "millstream.connectors.print.spec:print_rows": FOR_USERS,
@@ -65,6 +68,7 @@ UNUSED = {
     "millstream.testing.marks:ADVANCE_CLOCK": FOR_TESTS_OF_USERS,
     "millstream.testing.marks:WATERMARK": FOR_TESTS_OF_USERS,
     "millstream.testing.sink_contract:SinkContract": FOR_TESTS_OF_USERS,
+    "millstream.testing.sink_replacing:ReplacingContract": FOR_TESTS_OF_USERS,
     "millstream.testing.source_contract:SourceContract": FOR_TESTS_OF_USERS,
 }
 MEMBERS = {

@@ -9,7 +9,7 @@ import typer
 
 from millstream.cli.failure import reported
 from millstream.cli.jobs.target import load
-from millstream.cli.options import Debug, JobArgument, seconds_of
+from millstream.cli.options import Debug, JobArgument, Params, params_of, seconds_of
 from millstream.cli.show import json_text, show_rows
 from millstream.inspect.connectors.facts import (
     ConnectorFacts,
@@ -111,12 +111,14 @@ def look_at_step(
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to read of a source.")] = 5,
     timeout: Annotated[str, typer.Option("--timeout", help="How long to wait for rows.")] = "30s",
+    params: Params = None,
     format: Format = "table",
     debug: Debug = False,
 ) -> None:
     """Read the first rows of a source, or look whether a sink could write; nothing is kept, changed or acknowledged."""
     with reported(debug=debug):
-        found = try_step(load(job), step, limit=limit, seconds=seconds_of(timeout, "--timeout"))
+        seconds = seconds_of(timeout, "--timeout")
+        found = try_step(load(job), step, limit=limit, seconds=seconds, params=params_of(params))
         if format == "json":
             typer.echo(json_text(dataclasses.asdict(found)))
         elif isinstance(found, SinkLook):

@@ -11,7 +11,7 @@ from millstream.cli.jobs.run import run
 from millstream.cli.jobs.validate import validate
 from millstream.cli.projects import nexmark
 from millstream.cli.projects.init import init
-from millstream.cli.stored import savepoint, state
+from millstream.cli.stored import dlq, savepoint, state
 from millstream.cli.stored.doctor import doctor
 from millstream.cli.stored.runs import runs
 from millstream.cli.version import version
@@ -28,6 +28,7 @@ for command in (init, plan, validate, run, drain, suspend, cancel, runs, doctor,
     app.command()(command)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(state.app, name="state")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(nexmark.app, name="nexmark")
 

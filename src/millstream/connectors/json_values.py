@@ -241,6 +241,10 @@ def _bytes(value: Any) -> Any:
 
 def _integer(value: Any) -> Any:
     is_whole = isinstance(value, (float, decimal.Decimal)) and value == value // 1
+    if isinstance(value, decimal.Decimal) and not is_whole:
+        # Arrow refuses a float here, and cuts a decimal off.
+        msg = "not a whole number"
+        raise ValueError(msg)
     return int(value) if is_whole else value
 
 

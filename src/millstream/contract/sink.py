@@ -50,6 +50,18 @@ class SinkWriter(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What became of rows that were to be removed from a sink's target."""
+
+    rows: int
+    """Gone."""
+    kept: int = 0
+    """Chosen, and still there."""
+    why: str = ""
+    """Why those are."""
+
+
 def _unwatched() -> None:
     """Nobody waits."""
 
@@ -68,6 +80,9 @@ class SinkContext:
     """Whether the tasks write rows where readers see them at once, so that there is nothing to publish."""
     staging: str = ""
     """The folder that `SinkTask.staging` names. Beside it lie those of other lineages of this sink."""
+    same_run: tuple[tuple[str, int], ...] = ()
+    """Earlier lineages of the same run, with the last epoch of each that counts: a savepoint inside a run goes on with it. What
+    they wrote belongs to the result of the run."""
     heartbeat: Callable[[], None] = _unwatched
     """To be called now and then by a long `publish`: raises once the run has lost its lease."""
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges, no_changes
 from millstream.graph.expressions.expression import Expression
+from millstream.model.changelog import Changelog
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 
@@ -18,6 +20,8 @@ Takes = Literal["none", "one", "pair", "several"]
 Expressions = tuple[tuple[str, Expression], ...]
 Outputs = tuple[Expressions, dict[str, Schema]]
 """The expressions of a step, parsed and typed, and the schema of each of its outputs."""
+OverChanges = tuple["Operation", Changelog | None]
+"""What an operation is over changes, and of what form the changes are that it gives, if it gives such."""
 _OF_STEPS = frozenset({"id", "uid", "inputs", "has_given_id", "starts_chain"})
 """What the JSON form of a step holds beside the fields of its operation."""
 
@@ -131,6 +135,15 @@ class Operation(abc.ABC):
     def check_times(self, step: PlacedStep, times: Sequence[Sequence[StepId]]) -> None:
         """Refuse inputs without event time where it needs that; for each timed input, the event-time steps before it."""
         del step, times
+
+    def declared_changes(self, step: PlacedStep, schemas: Sequence[Schema]) -> Changelog | None:
+        """Of what form the changes are that it gives, though none come in."""
+        del step, schemas
+        return None
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """What it does over streams of which some are changelogs. It refuses them unless it says otherwise."""
+        raise no_changes(changes)
 
     def json_fields(self) -> dict[str, Any]:
         """Those of its fields, as JSON values, that hold something which has no general form."""

@@ -36,6 +36,8 @@ def _facts(node: StreamNode) -> Iterator[tuple[str, str]]:
         yield "event time", ", ".join(node.event_time)
     if operation.error_policy != "fail":
         yield "on error", operation.error_policy
+    if node.changelog is not None:
+        yield "gives", node.changelog.describe()
     yield "id", id_text(node)
     if node.uid != node.id:
         yield "uid", node.uid

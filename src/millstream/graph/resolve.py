@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges
 from millstream.graph.model import StreamModel
+from millstream.graph.operation import OverChanges
 from millstream.graph.outputs import column_of
-from millstream.graph.step import Step, StepInput
+from millstream.graph.step import MAIN, Step, StepInput
 from millstream.graph.stream_graph import StreamGraph, StreamNode
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
@@ -27,8 +29,9 @@ def resolve_graph(model: StreamModel) -> StreamGraph:
 
 def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
     """Check one step against the nodes before it and derive its outputs."""
-    operation, is_pair = step.operation, step.operation.takes == "pair"
+    is_pair = step.operation.takes == "pair"
     schemas = _input_schemas(step, before)
+    operation, changelog = _over_changes(step, before, schemas)
     if is_pair:
         _check_pair(step, schemas)
     operation.check_path(step, before)
@@ -48,7 +51,21 @@ def resolve(step: Step, before: Mapping[StepId, StreamNode]) -> StreamNode:
         has_given_id=step.has_given_id,
         other_schema=schemas[1] if is_pair else None,
         starts_chain=step.starts_chain,
+        changelog=changelog,
     )
+
+
+def _over_changes(step: Step, before: Mapping[StepId, StreamNode], schemas: list[Schema]) -> OverChanges:
+    """What the step does where changes come in, and of what form the changes are that it gives."""
+    came = tuple(before[edge.step].changelog if edge.output == MAIN else None for edge in step.inputs)
+    if not any(came):
+        return step.operation, step.operation.declared_changes(step, schemas)
+    keys = step.inputs[0].keys
+    changes = IncomingChanges(step.id, step.operation.kind, came, tuple(schemas), keys)
+    if any(edge.partition == "rebalance" for edge in step.inputs):
+        msg = "rebalance would bring the changes of a row out of their order"
+        raise changes.refused(msg, "CHANGE-001", found=changes.changelog.describe(), hint="remove .rebalance()")
+    return step.operation.over_changes(changes)
 
 
 def _input_schemas(step: Step, before: Mapping[StepId, StreamNode]) -> list[Schema]:

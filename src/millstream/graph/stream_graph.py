@@ -7,6 +7,7 @@ import dataclasses
 from millstream.graph.model import Requirements
 from millstream.graph.operation import Expressions, Operation, RunsAs
 from millstream.graph.step import MAIN, StepInput
+from millstream.model.changelog import Changelog
 from millstream.model.ids import StepId
 from millstream.model.schema import Schema
 
@@ -30,6 +31,8 @@ class StreamNode:
     """Of the second input of a step that takes two."""
     starts_chain: bool = False
     """Whether its author wants it to start a chain."""
+    changelog: Changelog | None = None
+    """Of what form the changes are that its main output gives, if they are such."""
 
     @property
     def keys(self) -> tuple[str, ...]:

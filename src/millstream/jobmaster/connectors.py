@@ -8,13 +8,20 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from millstream.checkpoint.head import Head
 from millstream.checkpoint.lease import Lease
 from millstream.contract.sink import SinkCommitter, SinkContext
 from millstream.contract.source import SourceContext, SplitEnumerator
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.stream_graph import StreamNode
 from millstream.jobmaster.participants import SinkParticipant, SourceParticipant
-from millstream.model.connector import ConnectorSpec, is_written_directly, sink_declaration, source_declaration
+from millstream.model.connector import (
+    ConnectorSpec,
+    is_written_directly,
+    replaces,
+    sink_declaration,
+    source_declaration,
+)
 from millstream.plan.deployment import DeploymentPlan
 from millstream.registry import load
 from millstream.runtime.closing import OpenedParts
@@ -24,6 +31,15 @@ from millstream.runtime.sink_writers import staging_folder
 def nodes_of(deployment: DeploymentPlan) -> list[StreamNode]:
     """All steps, in the order of the graph."""
     return [node for planned in deployment.plan.vertices for node in planned.vertex.nodes]
+
+
+def replacing_sinks(deployment: DeploymentPlan) -> list[str]:
+    """The sinks, by uid, in which the result of a run takes the place of the one before."""
+    return [
+        node.uid
+        for node in nodes_of(deployment)
+        if isinstance(node.operation, Sink) and replaces(node.operation.connector.options)
+    ]
 
 
 def uids_of(deployment: DeploymentPlan) -> dict[str, str]:
@@ -72,7 +88,7 @@ def open_sources(
 
 
 def open_sinks(
-    deployment: DeploymentPlan, staging: str, *, lineage: str, lease: Lease, parts: OpenedParts
+    deployment: DeploymentPlan, staging: str, *, head: Head, lease: Lease, parts: OpenedParts
 ) -> dict[str, SinkCommitter]:
     """The committers of all sinks, by step, in the order of the graph; each is closed with the other parts."""
     opened: dict[str, SinkCommitter] = {}
@@ -82,12 +98,13 @@ def open_sinks(
             connector = node.operation.connector
             context = SinkContext(
                 job=deployment.name,
-                lineage=lineage,
+                lineage=head.lineage,
                 step=node.uid,
                 schema=node.input_schema,
                 token=lease.token,
                 is_direct=is_written_directly(connector, deployment.plan.graph.requirements.guarantee),
-                staging=staging_folder(staging, node.uid, lineage),
+                staging=staging_folder(staging, node.uid, head.lineage),
+                same_run=tuple(head.origin.of_run),
                 heartbeat=lease.check,
             )
             opened[node.id] = load(sink_declaration(connector).committer)(connector.options, context)

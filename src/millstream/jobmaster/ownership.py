@@ -168,9 +168,7 @@ class Ownership:
             check_params(self._deployment, point.head.origin.run)
         if point.savepoint is not None:
             check_restore(self._deployment, point.savepoint, self._engine, self._start)
-        self.sinks = open_sinks(
-            self._deployment, self._staging, lineage=point.head.lineage, lease=self.lease, parts=self._opened
-        )
+        self.sinks = open_sinks(self._deployment, self._staging, head=point.head, lease=self.lease, parts=self._opened)
         if point.refuses_newer_output:
             for sink in self.sinks.values():
                 sink.check_newer(point.head.origin.history)

@@ -12,7 +12,7 @@ from millstream.checkpoint.sealed import digest_of
 from millstream.checkpoint.staged import StagedEpoch
 from millstream.errors import CheckpointRefused, ExternalFailure
 from millstream.graph.operations.endpoints import Sink
-from millstream.jobmaster.connectors import nodes_of, sink_protocol, uids_of
+from millstream.jobmaster.connectors import nodes_of, replacing_sinks, sink_protocol, uids_of
 from millstream.jobmaster.planner.learned import PlannerState
 from millstream.model.connector import sink_declaration
 from millstream.model.counts import Counts, StepCounts
@@ -70,6 +70,8 @@ def staged_epoch(
             messages.setdefault(uids[sink], []).append(message)
     for uid, watermark in _told_watermarks(deployment, plan).items():
         messages.setdefault(uid, []).append({"watermark": watermark})
+    for uid in replacing_sinks(deployment) if plan.terminal else ():
+        messages.setdefault(uid, []).append({"ends_run": True})
     return StagedEpoch(
         epoch=Epoch(plan.epoch),
         digest=plan.digest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from millstream.api.running.control import Answer, Pending, RequestBox, RunControl, checked_request, failed
@@ -33,10 +34,21 @@ class Requests:
         planner: Planner,
         savepoints: Path | None,
         old: frozenset[str] = frozenset(),
+        *,
+        replacing: Sequence[str] = (),
     ) -> None:
-        """Take requests from now on; `old` names those that were left before the run began."""
+        """Take requests from now on.
+
+        Args:
+            store: where other processes leave them.
+            control: those of this process.
+            planner: decides what an epoch has to do with them.
+            savepoints: where savepoints go by default.
+            old: names those that were left before the run began.
+            replacing: sinks that show the result of a run as a whole.
+        """
         self._box, self._control, self._planner, self._savepoints = RequestBox(store), control, planner, savepoints
-        self._old = old
+        self._old, self._replacing = old, replacing
         self._lock = threading.RLock()
         self._open: dict[str, Pending] = {}
         self._polled = float("-inf")
@@ -81,10 +93,18 @@ class Requests:
             self._control.must_end = True
             self._settle(pending, Answer(id=request.id, done=True))
         elif request.action == "drain":
+            self._refuse_half()
             self._open[request.id] = pending
             self._planner.drain()
         else:
             self._begin_savepoint(pending)
+
+    def _refuse_half(self) -> None:
+        """A drain completes a run whose input has not ended: that would put half a result in the place of a whole one."""
+        if self._replacing:
+            msg = "the run replaces the result of the one before, and drained it would do so with half of one"
+            hint = "suspend or cancel it: the next start goes on with it; or let it end"
+            raise InvalidStep(msg, code="RUN-028", step=self._replacing[0], hint=hint)
 
     def _begin_savepoint(self, pending: Pending) -> None:
         request = pending.request

@@ -20,6 +20,7 @@ from millstream.jobmaster.connectors import (
     nodes_of,
     open_sources,
     participants_of,
+    replacing_sinks,
     source_folders,
     staging_root,
     uids_of,
@@ -130,16 +131,13 @@ class Run:
         )
         self._coordinator = self._coordinated()
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
+        origin = self._owned.point.head.origin
         self.planner = open_planner(
-            self.deployment,
-            self._sources,
-            self._clock,
-            savepoint=savepoint,
-            newest=self.resumed,
-            origin=self._owned.point.head.origin,
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed, origin=origin
         )
         self._last = self.resume_plan() or self.planner.initial()
-        self.requests = Requests(self._store, control, self.planner, self._savepoint_folder, self._old_requests)
+        folder, replacing = self._savepoint_folder, replacing_sinks(self.deployment)
+        self.requests = Requests(self._store, control, self.planner, folder, self._old_requests, replacing=replacing)
 
     def _coordinated(self) -> EpochCoordinator:
         participants = participants_of(self.deployment, self._sources, self._owned.sinks)

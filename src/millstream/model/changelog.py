@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from millstream.errors import InvalidStep
 from millstream.model.schema import Field
 
 KIND_TYPE = pa.string()
@@ -37,3 +40,29 @@ class Changelog:
         return f"changes in {self.op!r}{keys}, " + (
             "rows come and go whole" if self.is_whole else "the newest row counts"
         )
+
+
+def written_as_log(options: Mapping[str, Any], changelog: Changelog, step: str) -> Mapping[str, Any]:
+    """For sinks that keep every row: they hold the changes themselves, in order."""
+    del options, changelog, step
+    return {}
+
+
+def check_applied_by(changelog: Changelog, keys: Sequence[str], step: str, *, option: str) -> None:
+    """Refuse to apply changes to rows that are told apart by other columns than theirs.
+
+    Raises:
+        InvalidStep: (CHANGE-008) a change would touch another row than the one that changed.
+    """
+    known, given = set(changelog.keys), set(keys)
+    if known == given or (changelog.is_whole and known < given):
+        return
+    if not known and not changelog.is_whole:
+        msg = "nothing says which columns identify the rows that change"
+        hint = f"call .as_changelog(keys=[...], op={changelog.op!r}) before the sink"
+    elif not known:
+        return
+    else:
+        msg = f"rows that change are identified by other columns than {option}= says"
+        hint = f"pass {option}={list(changelog.keys)!r}"
+    raise InvalidStep(msg, code="CHANGE-008", step=step, found=list(keys), known=list(changelog.keys), hint=hint)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from millstream import registry
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog
 from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapability
 from millstream.model.mode import Mode
 from millstream.model.params import names_in
@@ -21,6 +22,10 @@ from millstream.redaction import shown_url
 Options = Mapping[str, Any]
 NewerOutput = Literal["refuse", "keep", "truncate"]
 """What becomes of output beyond the point a new lineage starts from."""
+WriteKind = Literal["append", "replace", "upsert"]
+"""How a run writes: beside what is there, in its place all at once, or in the place of rows with the same keys."""
+WRITE = "write"
+"""The option that says it. A sink declares it with the kinds it takes, see `write_option`; without it, rows are added."""
 _REQUIRED = object()
 
 
@@ -46,6 +51,8 @@ class Option:
     """Whether it is a query to a database: parameters of the run stand in it as literals, not as text."""
     is_data: bool = False
     """Whether it holds rows: nothing in them is the name of a parameter."""
+    default_from: Callable[[Options], Any] | None = None
+    """For a default that follows from the options that are given."""
     is_shown: bool = True
     """Whether a wrong value may be shown: one that may hold secrets may not."""
 
@@ -53,6 +60,20 @@ class Option:
     def is_required(self) -> bool:
         """Whether the user must give it."""
         return self.default is _REQUIRED
+
+
+def write_option(*kinds: WriteKind) -> Option:
+    """The option `write` of a sink that takes these kinds; where nobody says it, the sink does as its other options say.
+
+    With `replace` the committer is told the end of the run, as one more message `{"ends_run": True}` of its last epoch. Readers
+    see nothing of the run until that is published, and then all of it at once in the place of what they saw before.
+    """
+    return Option(kind=(str, type(None)), default=None, choices=(None, *kinds), doc="how a run writes")
+
+
+def replaces(options: Options) -> bool:
+    """Whether the result of a run takes the place of the one before."""
+    return options.get(WRITE) == "replace"
 
 
 def _never(_: Options) -> bool:
@@ -80,6 +101,8 @@ class SourceDeclaration:
     """For sources whose promise depends on their options; `capability` is what they can at best promise."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the schema of the step that is named, when the step is built."""
+    changelog: Callable[[Options, Schema], Changelog | None] | None = None
+    """For sources whose rows say what became of rows of a table: of what form they are."""
     variants: tuple[Options, ...] = ({},)
     """Options that change what it promises, a mapping for each case: for the tables of those who choose."""
     probe: str = ""
@@ -88,6 +111,10 @@ class SourceDeclaration:
     sample: str = ""
     """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records, and lines of text
     about them. For sources that would fetch much more when they are opened, or leave something behind outside."""
+
+    decode_again: str = ""
+    """`module:attribute`, called with options, schema, a record as a `BadRecord` held it, and its origin: the batch of its rows,
+    or a `BadRecord`. For dead letters that are replayed; it may raise `InvalidStep` where a record alone is not enough."""
 
     def promises(self, options: Options) -> SourceCapability:
         """What a source with these options can do after a restart."""
@@ -110,6 +137,9 @@ class SinkDeclaration:
     """For sinks whose promise depends on their options."""
     check: Callable[[Options, Schema, str], None] | None = None
     """Refuses options that do not fit each other or the rows of the step that is named, when the step is built."""
+    takes_changes: Callable[[Options, Changelog, str], Options] | None = None
+    """For sinks that apply changes of rows, or write them down as such: gives options that follow from their form, and refuses
+    what it cannot apply at the step that is named. Without it changes are refused."""
     takes_watermark: Callable[[Options], bool] = _never
     """Whether every epoch tells the committer the watermark, as one more message `{"watermark": ...}`."""
     variants: tuple[Options, ...] = ({},)
@@ -118,13 +148,21 @@ class SinkDeclaration:
     """`module:attribute`, called with options, schema and step: looks at the target and says what it finds, line by line. It
     changes nothing, and raises what would refuse the sink at the start of a job."""
 
+    read_back: str = ""
+    """`module:attribute`, called with options and schema, `job=` and `step=` (the sink's uid): the rows that are visible, in
+    batches of the schema. For dead letters that people look at and replay."""
+    remove: str = ""
+    """`module:attribute`, called as `read_back` with a function from a row to whether it is to go: removes such rows, as
+    `Removed` says. Nothing that an epoch in flight, or a start that publishes its epoch again, would miss."""
+
     def promises(self, options: Options) -> SinkCapability:
         """How a sink with these options makes rows visible."""
         return self.capability if self.capability_of is None else self.capability_of(options)
 
     def is_direct(self, options: Options, guarantee: Guarantee) -> bool:
         """Whether the tasks of a sink with these options write rows where readers see them at once."""
-        return bool(self.direct_writer) and self.writes_directly(options, guarantee)
+        # What takes the place of something else at the end must be kept out of sight until then.
+        return bool(self.direct_writer) and not replaces(options) and self.writes_directly(options, guarantee)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,6 +240,10 @@ def named_params(declared: Mapping[str, Option], options: Options) -> dict[str, 
 def checked_options(declared: Mapping[str, Option], options: Options, *, step: str | None, name: str) -> dict[str, Any]:
     """Options with defaults filled in; an unknown, missing or ill-typed one is refused."""
     for given in options:
+        if given == WRITE and WRITE not in declared:
+            msg = f"connector {name!r} knows one way to write, and takes no {WRITE}="
+            hint = f"leave {WRITE}= out, or write to a connector that takes {options[given]!r}, such as files or jdbc"
+            raise InvalidStep(msg, code="CONN-007", step=step, found=repr(options[given]), hint=hint)
         if given not in declared:
             msg = f"connector {name!r} has no option {given!r}"
             raise InvalidStep(msg, code="CONN-003", step=step, known=declared, hint="remove it or use a known option")
@@ -213,7 +255,7 @@ def _value(key: str, option: Option, options: Options, *, step: str | None, name
         if option.is_required:
             msg = f"connector {name!r} needs option {key!r}"
             raise InvalidStep(msg, code="CONN-004", step=step, hint=f"pass {key}=...; {option.doc}")
-        return option.default
+        return option.default if option.default_from is None else option.default_from(options)
     value = options[key]
     if not option.is_data and names_in(value):
         # It is checked once the parameters in it have their values.

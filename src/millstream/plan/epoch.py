@@ -10,7 +10,7 @@ import msgspec
 
 from millstream.model.time import MAX_TIME, MIN_TIME
 
-_LATER_FIELDS = {"combined", "previous_combined", "paused", "dropped", "jumps", "conflated"}
+_LATER_FIELDS = {"combined", "previous_combined", "paused", "dropped", "jumps", "conflated", "replayed", "replays"}
 """Fields that plans of earlier versions do not have: empty, they do not count, so that such a plan keeps its digest."""
 
 
@@ -52,6 +52,10 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Per source that drops what waits: where it goes on behind this epoch, instead of where the epoch ends."""
     conflated: list[str] = []
     """Sources of which this epoch keeps the newest row per key of each split."""
+    replayed: dict[str, str] = {}
+    """Per step, by uid: how far the requests to replay its dead letters are served behind this epoch."""
+    replays: dict[str, str] = {}
+    """Per step, by uid: the request that this epoch serves, by the position behind it."""
     terminal: bool = False
     """The last epoch: no rows, watermarks at the end of time."""
     follows: str = ""

@@ -8,9 +8,11 @@ from typing import Literal, get_args
 from millstream.errors import InvalidPlan
 from millstream.graph.flowchart import Box, chain_box, flowchart
 from millstream.graph.model import Requirements
+from millstream.graph.operations.endpoints import Sink
 from millstream.graph.render import job_text, stream_text, vertex_lines
 from millstream.graph.stream_graph import StreamNode
 from millstream.graph.windows.window import duration_text
+from millstream.model.connector import replaces
 from millstream.model.mode import MODE_TEXTS, Mode
 from millstream.model.params import shown_params
 from millstream.plan.compile import Layers
@@ -100,6 +102,7 @@ def deployment_text(plan: DeploymentPlan) -> str:
         ("epochs", _interval(plan.plan.graph.requirements)),
         ("on stop", plan.on_stop),
         *([("again", f"begins with {requirements.carry} of the run before")] if requirements.carry else []),
+        *(("replaces", f"{sink}: its result, at the end of a run") for sink in _replacing(plan)),
         *([("params", shown_params(plan.params))] if plan.params else []),
         *(("credit", _flow(flow)) for flow in plan.flow),
         *(
@@ -114,6 +117,13 @@ def deployment_text(plan: DeploymentPlan) -> str:
     ]
     shape = f"{plan.plan.depth + 1} levels, parallelism {plan.plan.parallelism}"
     return "\n".join([f"DeploymentPlan of job {plan.name!r}: {shape}", *_table(facts)])
+
+
+def _replacing(plan: DeploymentPlan) -> list[str]:
+    steps = [node for planned in plan.plan.vertices for node in planned.vertex.nodes]
+    return [
+        node.id for node in steps if isinstance(node.operation, Sink) and replaces(node.operation.connector.options)
+    ]
 
 
 def _mode(mode: Mode) -> str:

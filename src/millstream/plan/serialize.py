@@ -124,6 +124,7 @@ def _node(node: StreamNode) -> dict[str, Any]:
             for name, parsed in node.expressions
         ],
         "event_time": list(node.event_time),
+        **({} if node.changelog is None else {"changelog": node.changelog.describe()}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from millstream.errors import MillstreamError, StepFailed
 from millstream.graph.outputs import DEAD_SCHEMA, OnError
 from millstream.model.counts import StepCounts
 from millstream.model.time import to_datetime
+from millstream.runtime.taken_rows import MADE, TakenRow, raw_row
 
 UserProblem = Exception | SystemExit
 USER_PROBLEMS = (Exception, SystemExit)
@@ -29,10 +30,24 @@ class BadRecords:
     def __init__(self, step: str, on_error: OnError | None, counts: StepCounts, now: int) -> None:
         self._step, self._on_error, self._counts, self._now = step, on_error, counts, now
         self._letters: list[dict[str, Any]] = []
+        self.origin_of: Callable[[bytes | None], str] | None = None
+        """For rows that were replayed: where one of them comes from, by its form in a letter."""
 
-    def refuse(self, record: Any, problem: UserProblem | str, *, origin: str = "") -> None:
-        """Count a bad record and keep it, or raise what ends the run; `origin` is where it stands outside."""
-        self._keep(record, problem, origin)
+    def refuse(
+        self, record: Any, problem: UserProblem | str, *, origin: str = "", taken: TakenRow | None = None
+    ) -> None:
+        """Count a bad record and keep it, or raise what ends the run.
+
+        Args:
+            record: the record, as people are to see it.
+            problem: what is wrong with it.
+            origin: where it stands outside.
+            taken: the row that the step took, where that is not the record.
+        """
+        raw = record if isinstance(record, bytes) else None
+        if self._on_error == "dead_letter" and not isinstance(record, (str, bytes)):
+            raw = raw_row(taken or TakenRow(record))
+        self._keep(record, problem, origin, raw)
         if self._on_error == "skip":
             self._counts.skipped += 1
         else:
@@ -40,10 +55,10 @@ class BadRecords:
 
     def refuse_result(self, row: Any, problem: UserProblem | str) -> None:
         """The same for one of several rows made from a good record: the record itself has passed."""
-        self._keep(row, problem)
+        self._keep(row, problem, "", MADE)
         self._counts.refused += 1
 
-    def _keep(self, record: Any, problem: UserProblem | str, origin: str = "") -> None:
+    def _keep(self, record: Any, problem: UserProblem | str, origin: str, raw: bytes | None) -> None:
         # Who calls `sys.exit` wants to end, whatever is to become of bad records.
         is_end = isinstance(problem, SystemExit)
         if self._on_error is None or self._on_error == "fail" or is_end:
@@ -60,8 +75,8 @@ class BadRecords:
                 "error": _text(problem),
                 "record": as_text(record),
                 "at": to_datetime(self._now),
-                "origin": origin or None,
-                "raw": record if isinstance(record, bytes) else None,
+                "origin": origin or (self.origin_of(raw) if self.origin_of is not None else "") or None,
+                "raw": raw,
             }
         )
 

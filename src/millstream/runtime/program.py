@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from millstream.contract.sink import SinkWriter
@@ -40,6 +41,7 @@ class LevelProgram:
         }
         """By port of a keyed edge, the sending half of the operator behind it; `None` where it has none."""
         self.stages: dict[str, list[Stage]] = {}
+        self._entered: dict[str, list[Stage]] = {}
         self.operators: dict[str, KeyedOperator] = {}
         for vertex in self.vertices:
             self._compile(vertex)
@@ -59,6 +61,14 @@ class LevelProgram:
             )
             body = body[1:]
         self.stages[vertex.id] = build_stages(body)
+
+    def stages_from(self, vertex: Vertex, step: str) -> list[Stage]:
+        """The stages of a chain from one of its steps on, compiled when first asked for; behind a source, all of them."""
+        if step not in self._entered:
+            behind = itertools.dropwhile(lambda node: node.id != step, vertex.nodes)
+            body = [node for node in behind if not isinstance(node.operation, (Source, Sink))]
+            self._entered[step] = build_stages(body)
+        return self._entered[step]
 
     def sink_writer(self, node: StreamNode) -> Callable[..., SinkWriter]:
         """The writer of a sink: one that stages, or one whose rows are visible at once."""
@@ -83,6 +93,20 @@ class LevelProgram:
     def vertex(self, vertex_id: str) -> Vertex:
         """A vertex of this level by its id."""
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
+
+    def vertex_of(self, step: str) -> Vertex:
+        """The vertex of this level that a step stands in."""
+        return next(vertex for vertex in self.vertices if any(node.id == step for node in vertex.nodes))
+
+    def level_of(self, step: str) -> int:
+        """The level of a step."""
+        planned = self.deployment.plan.vertices
+        return next(each.level for each in planned if any(node.id == step for node in each.vertex.nodes))
+
+    def place(self, step: str) -> int:
+        """The place of a step among all of the plan."""
+        nodes = (node for planned in self.deployment.plan.vertices for node in planned.vertex.nodes)
+        return next(place for place, node in enumerate(nodes) if node.id == step)
 
     def node(self, step: str) -> StreamNode:
         """The node of a step, of any level."""

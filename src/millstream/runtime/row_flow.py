@@ -10,7 +10,7 @@ from millstream.graph.step import DEAD, MAIN
 from millstream.plan.partitioned import PlannedEdge
 from millstream.records.batch import Batch
 from millstream.runtime.chain.ledger import Ledger
-from millstream.runtime.chain.stages import run_stages
+from millstream.runtime.chain.stages import Stage, run_stages
 from millstream.runtime.exchange.cells import AFTER
 from millstream.runtime.exchange.senders import Sender
 from millstream.runtime.program import LevelProgram
@@ -51,10 +51,11 @@ class RowFlow:
 
         return send
 
-    def push(self, vertex: Vertex, batch: Batch, phase: int) -> None:
-        """Run a vertex's chain over rows of its head."""
+    def push(self, vertex: Vertex, batch: Batch, phase: int, stages: list[Stage] | None = None) -> None:
+        """Run a vertex's chain over rows of its head; some of its stages, for rows that enter further behind."""
         self._clock.enter(vertex.id)
-        for made in run_stages(self._program.stages[vertex.id], batch, self._ledger):
+        chain = self._program.stages[vertex.id] if stages is None else stages
+        for made in run_stages(chain, batch, self._ledger):
             last = vertex.nodes[-1]
             if isinstance(last.operation, Sink):
                 self._clock.enter_step(last.id)

@@ -27,6 +27,7 @@ from millstream.runtime.exchange.gate import InputGate
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
 from millstream.runtime.operators.contract import Emit, EpochWork
 from millstream.runtime.program import LevelProgram
+from millstream.runtime.replays import REPLAY, Replays, is_replay_port
 from millstream.runtime.row_flow import RowFlow
 from millstream.runtime.sink_writers import SinkWriters
 from millstream.runtime.source_readers import SourceReaders
@@ -51,6 +52,8 @@ class _TaskLedger(Ledger):
         return counts
 
     def saw_times(self, step: str, newest: int, *, rows: int, mark: int | None) -> None:
+        if self.is_replaying:
+            return
         seen = self._report.newest.setdefault(step, {})
         seen[self.partition] = max(newest, seen.get(self.partition, newest))
         counted = self._report.timed.setdefault(step, {})
@@ -74,12 +77,17 @@ class LevelTask:
         self._writers = SinkWriters(program, plan, run, self._report, self._ledger)
         self._senders = TaskSenders(program, plan, self._ledger, self._outbox)
         self._flow = RowFlow(program, self._senders, self._writers, self._ledger, self._clock)
+        self._replays = Replays(program, self._ledger, self._outbox, self._flow)
         program.functions.begin(self._report.metrics, subtask=task, attempt=attempt)
 
     def read(self, splits: Iterable[tuple[str, str, Any]]) -> Iterator[Cell]:
         """Level 0: read splits and push their rows through the chains."""
         with self._writers.aborting(), SourceReaders() as readers:
             for source, partition, body in splits:
+                if source.startswith(REPLAY):
+                    self._replays.read(source.removeprefix(REPLAY), body)
+                    yield from self._outbox.drain()
+                    continue
                 vertex = self._program.vertex(source)
                 self._ledger.partition = f"{source}/{partition}"
                 yield from self._read_split(vertex, readers, body)
@@ -151,11 +159,12 @@ class LevelTask:
         self._report.received_bytes[vertex.id] = gate.received(ports)
         if vertex.is_keyed:
             self._run_keyed(vertex, ports, gate, store)
-            return
-        for phase in (BEFORE, AFTER):
+        for phase in (BEFORE, AFTER) if not vertex.is_keyed else ():
             for port in ports:
                 for batch in gate.batches(port, phase):
                     self._flow.push(vertex, batch, phase)
+        if self._plan.replays:
+            self._replays.push(vertex, gate)
 
     def _run_keyed(self, vertex: Vertex, ports: list[int], gate: InputGate, store: PageStore) -> None:
         emit = self._emit_of(vertex)
@@ -183,10 +192,11 @@ class LevelTask:
     def _work(self, vertex: Vertex, ports: list[int], gate: InputGate, store: PageStore, emit: Emit) -> EpochWork:
         # The edges of a vertex are planned in the order of its inputs.
         first, second = (ports[:1], ports[1:]) if vertex.head.operation.takes == "pair" else (ports, [])
+        replayed = self._replays.tables(vertex, gate) if self._plan.replays else []
         return EpochWork(
             times=times_for(self._plan, vertex.head.event_time),
             before=_tables(gate, first, BEFORE),
-            after=_tables(gate, first, AFTER),
+            after=_tables(gate, first, AFTER) + replayed,
             store=store,
             emit=emit,
             ledger=self._ledger,
@@ -203,6 +213,8 @@ class LevelTask:
         self._senders.close()
         self._writers.finish(self._clock)
         for port, size in self._outbox.sent.items():
+            if is_replay_port(port):
+                continue
             vertex = self._senders.vertex(port)
             self._report.sent_bytes[vertex] = self._report.sent_bytes.get(vertex, 0) + size
         if self._report.level == 0 and self._report.task == 0:

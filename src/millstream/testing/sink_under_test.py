@@ -45,10 +45,16 @@ class SinkUnderTest(Protocol):
 
 
 def context(
-    *, job: str = "job", lineage: str = "one", step: str = "out", token: int = 1, schema: Schema = SCHEMA
+    *,
+    job: str = "job",
+    lineage: str = "one",
+    step: str = "out",
+    token: int = 1,
+    schema: Schema = SCHEMA,
+    same_run: tuple[tuple[str, int], ...] = (),
 ) -> SinkContext:
     """Whose sink it is."""
-    return SinkContext(job=job, lineage=lineage, step=step, token=token, schema=schema)
+    return SinkContext(job=job, lineage=lineage, step=step, token=token, schema=schema, same_run=same_run)
 
 
 def rows(first: int, count: int = 10) -> list[Row]:
@@ -102,18 +108,18 @@ class OpenedSink:
         """The commit messages of an epoch."""
         return stage(self.sink, self.context, epoch, *tasks, attempt=attempt)
 
-    def prepare(self, epoch: int, *tasks: Sequence[Row], attempt: str = "a") -> Any:
-        """Stage an epoch and turn it into a transaction."""
-        messages = self.stage(epoch, *tasks, attempt=attempt)
+    def prepare(self, epoch: int, *tasks: Sequence[Row], attempt: str = "a", ends: bool = False) -> Any:
+        """Stage an epoch, which may be the last of its run, and turn it into a transaction."""
+        messages = [*self.stage(epoch, *tasks, attempt=attempt), *([{"ends_run": True}] if ends else [])]
         return through_json(self.committer.prepare(Epoch(epoch), messages))
 
     def publish(self, epoch: int, transaction: Any) -> None:
         """Show an epoch."""
         self.committer.publish(Epoch(epoch), transaction)
 
-    def run(self, epoch: int, *tasks: Sequence[Row], attempt: str = "a") -> Any:
-        """A whole epoch; returns its transaction."""
-        transaction = self.prepare(epoch, *tasks, attempt=attempt)
+    def run(self, epoch: int, *tasks: Sequence[Row], attempt: str = "a", ends: bool = False) -> Any:
+        """A whole epoch, which may be the last of its run; returns its transaction."""
+        transaction = self.prepare(epoch, *tasks, attempt=attempt, ends=ends)
         self.publish(epoch, transaction)
         return transaction
 

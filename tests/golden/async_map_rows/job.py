@@ -3,6 +3,7 @@
 import asyncio
 
 import millstream as ms
+from millstream.connectors.memory.spec import to_json
 
 ORDER_KEY = {"out": ["k"]}
 IGNORED = {"slow.dead": ["error", "at"]}
@@ -34,7 +35,8 @@ def expected():
         if row not in bad:
             counts[row["at"] // 10_000] = counts.get(row["at"] // 10_000, 0) + 1
     records = [f'{{"k": "{row["k"]}", "n": {row["n"]}, "at": {row["at"]}}}' for row in bad]
-    letters = [{"step": "slow", "record": record, "origin": None, "raw": None} for record in records]
+    kept = [to_json(f'{{"row": {record}, "time": {row["at"]}}}'.encode()) for record, row in zip(records, bad)]
+    letters = [{"step": "slow", "record": record, "origin": None, "raw": raw} for record, raw in zip(records, kept)]
     return {"out": doubled, "by-window": [{"n": n} for n in counts.values()], "slow.dead": letters}
 
 

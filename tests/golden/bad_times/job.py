@@ -1,6 +1,7 @@
 """Times at which nothing can have happened are bad records: nanoseconds, microseconds, null, beyond the last year."""
 
 import millstream as ms
+from millstream.connectors.memory.spec import to_json
 
 IGNORED = {"time.dead": ["at"], "stamp.dead": ["at"]}
 NOW = 1_700_000_000_000
@@ -24,13 +25,7 @@ def inputs():
 
 def expected():
     letters = [
-        {
-            "step": "time",
-            "error": f"column 'at': {text}",
-            "record": f'{{"k": {number}, "at": {"null" if at is None else at}}}',
-            "origin": None,
-            "raw": None,
-        }
+        letter("time", text, f'{{"k": {number}, "at": {"null" if at is None else at}}}')
         for number, (at, text) in enumerate(BAD.items(), 2)
     ]
     late = f"253402300799999 is no event time: {EXPECTED}"
@@ -40,15 +35,16 @@ def expected():
         "out": [{"minute": NOW // 60_000, "n": 2}, {"minute": NOW // 60_000 + 1, "n": 1}, *BEFORE],
         "time.dead": letters,
         "stamps.out": [{"minute": NOW // 60_000, "n": 1}, {"minute": NOW // 60_000 + 1, "n": 1}],
-        "stamp.dead": [
-            {"step": "stamp", "error": f"column 'at': {text}", "record": f'{{"k": {number}, "at": {at}}}', **NOWHERE}
-            for number, at, text in stamped
-        ],
+        "stamp.dead": [letter("stamp", text, f'{{"k": {number}, "at": {at}}}') for number, at, text in stamped],
         "skipped": [{"n": 5}],
     }
 
 
-NOWHERE = {"origin": None, "raw": None}
+def letter(step, text, record):
+    kept = to_json(f'{{"row": {record}}}'.encode())
+    return {"step": step, "error": f"column 'at': {text}", "record": record, "origin": None, "raw": kept}
+
+
 BEFORE = [{"minute": -1, "n": 1}, {"minute": 0, "n": 1}]
 
 

@@ -1,6 +1,7 @@
 """Steps that start chains of their own, before and behind a key, with dead letters and event time on the way."""
 
 import millstream as ms
+from millstream.connectors.memory.spec import to_json
 
 IGNORED = {"checked.dead": ["error"]}
 SCHEMA = "user string, n long, at long"
@@ -33,6 +34,12 @@ def expected():
     return {
         "out": [{"user": "a", "n": 3}, {"user": "b", "n": 5}, {"user": "a", "n": 7}],
         "checked.dead": [
-            {"step": "checked", "record": letter, "at": "1970-01-01T00:00:00+00:00", "origin": None, "raw": None}
+            {
+                "step": "checked",
+                "record": letter,
+                "at": "1970-01-01T00:00:00+00:00",
+                "origin": None,
+                "raw": to_json(f'{{"row": {letter}}}'.encode()),
+            }
         ],
     }

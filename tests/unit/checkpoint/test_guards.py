@@ -252,9 +252,9 @@ def jdbc_ignores_the_digest(patch):
 
 
 def files_ignore_the_digest(patch):
-    def careless(root, content):
+    def careless(root, content, **how):
         if files_sink.published_list(root, content) is None:
-            publish_list(root, content)
+            publish_list(root, content, **how)
 
     publish_list = files_sink.publish_list
     patch.setattr(files_sink, "publish_list", careless)

@@ -233,12 +233,12 @@ def test_lists_that_vanish_while_they_are_listed_are_skipped(sink, monkeypatch):
     epochs(sink, 2)
     gone = lists(sink)[1]
     found = PublishedLists(sink.path)
-    monkeypatch.setattr("millstream.connectors.files.lists._read_present", _unlinking(gone))
+    monkeypatch.setattr("millstream.connectors.files.published._read_present", _unlinking(gone))
     assert [each.epoch for each in found.new()] == [0]
 
 
 def _unlinking(gone):
-    from millstream.connectors.files import lists as module
+    from millstream.connectors.files import published as module
 
     real = module._read_present
 

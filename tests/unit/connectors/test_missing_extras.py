@@ -42,13 +42,20 @@ MODULES = {
     "http": ["httpx2"],
     "sql": ["adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite"],
     "mysql": ["connectorx", "pymysql"],
+    "nats": ["nats"],
+    "rabbitmq": ["aio_pika", "aiormq", "pamqp"],
 }
+_AVRO = (
+    "from millstream.connectors.formats.decode import decoder; from millstream.model.schema import schema_of; "
+    "decoder('avro', schema_of('n long'), {'avro_schema': None, 'registry': None})"
+)
 USES = {
     ("kafka", "kafka"): "run(ms.kafka('orders', servers='localhost:1', start='earliest', format='json'))",
-    ("kafka", "avro"): (
-        "from millstream.connectors.formats.decode import decoder; from millstream.model.schema import schema_of; "
-        "decoder('avro', schema_of('n long'), {'avro_schema': None, 'registry': None})"
-    ),
+    ("kafka", "avro"): _AVRO,
+    ("nats", "nats"): "run(ms.nats('orders', servers='localhost:1', start='earliest'))",
+    ("nats", "avro"): _AVRO,
+    ("rabbitmq", "rabbitmq"): "run(ms.rabbitmq('orders', url='amqp://localhost:1/'))",
+    ("rabbitmq", "avro"): _AVRO,
     ("http", "http"): "run(ms.http('http://localhost:1/'))",
     ("jdbc", "sql"): "run(ms.jdbc_query('postgresql://localhost:1/x', 'SELECT 1 AS n', key='n'))",
     ("jdbc", "mysql"): "run(ms.jdbc_query('mysql://localhost:1/x', 'SELECT 1 AS n', key='n'))",

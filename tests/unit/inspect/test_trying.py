@@ -10,7 +10,7 @@ from tests.servers.http import serving
 from tests.unit.connectors.http.apis import pages_of
 
 import millstream as ms
-from millstream.errors import ExternalFailure, InvalidSchema, InvalidStep
+from millstream.errors import ExternalFailure, InvalidPlan, InvalidSchema, InvalidStep
 from millstream.inspect.connectors.trying import FirstRows, SinkLook, try_step
 
 ROWS = [{"n": number} for number in range(50)]
@@ -39,6 +39,19 @@ def test_the_first_rows_are_shown(limit):
     assert (shown.step, shown.connector, shown.bad) == ("in", "memory", [])
     assert shown.is_finished == (limit > 50)
     assert shown.lag == max(0, 50 - limit)
+
+
+def test_parameters_stand_in_options_as_in_a_run(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+        database.executemany("INSERT INTO t VALUES (?)", [[row["n"]] for row in ROWS])
+    database.close()
+    job = ms.Job("looked-at", params={"least": "long"})
+    query = "SELECT n FROM t WHERE n >= ${param:least}"
+    job.source("in", ms.jdbc_query(f"sqlite:///{tmp_path}/shop.db", query, key="n"), schema="n long")
+    assert try_step(job, "in", limit=5, seconds=10, params={"least": "48"}).rows == ROWS[48:]
+    with pytest.raises(InvalidPlan, match="PARAM-002"):
+        try_step(job, "in", limit=5, seconds=10)
 
 
 def test_bad_records_are_shown_where_they_stand(tmp_path):

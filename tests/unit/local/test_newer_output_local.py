@@ -9,7 +9,7 @@ import pytest
 from stories import Ask, play
 
 import millstream as ms
-from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.published import PublishedLists
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced
 
 ROWS = [{"k": "abc"[i % 3], "v": i} for i in range(40)]

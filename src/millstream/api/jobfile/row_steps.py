@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.api.jobfile import watermarks
-from millstream.api.jobfile.forms import mapping, without, wrong_form
+from millstream.api.jobfile.forms import column_names, mapping, without, wrong_form
 from millstream.api.jobfile.written_step import WrittenStep
 from millstream.api.streams.stream import DataStream
 from millstream.graph.function import function_ref
@@ -78,3 +78,26 @@ def async_map(stream: DataStream, step: WrittenStep) -> DataStream:
     """`async_map: module:function`."""
     given = step.given("schema", "concurrency", "timeout", "retries", "backoff", "ordered", "id")
     return stream.async_map(step.text(), **given, **step.on_error())
+
+
+def as_changelog(stream: DataStream, step: WrittenStep) -> DataStream:
+    """`as_changelog: column`, or a list of the columns that identify a row; empty, where rows come and go whole."""
+    keys = [] if step.value is None else column_names(step.value, "as_changelog:")
+    return stream.as_changelog(keys=keys, **step.given("op", "images", "id"))
+
+
+def as_rows(stream: DataStream, step: WrittenStep) -> DataStream:
+    """`as_rows:`, without a value."""
+    _refuse_value(step)
+    return stream.as_rows(**step.given("id"))
+
+
+def normalize(stream: DataStream, step: WrittenStep) -> DataStream:
+    """`normalize:`, without a value."""
+    _refuse_value(step)
+    return stream.normalize(**step.given("id", "uid"))
+
+
+def _refuse_value(step: WrittenStep) -> None:
+    if step.value is not None:
+        raise wrong_form(step.value, f"{step.kind}:", "nothing")

@@ -71,6 +71,9 @@ def grouped(building: Building, select: exp.Select, relation: Relation, names: N
         where = text_of(condition, place)
         stream = building.step(Filter(where=where), (stream._as_input(),), names.child("having"), state=False)
     columns = tuple((name, text_of(node, place)) for name, node in given)
+    if stream.changelog is not None:
+        # What became of a group cannot be named in the statement: it is no column of what is read.
+        columns += ((stream.changelog.op, text_of(column(stream.changelog.op), place)),)
     if [(name, text_of(column(name), place)) for name in stream.schema.names] != list(columns):
         stream = building.step(Select(columns=columns), (stream._as_input(),), names.child("select"), state=False)
     return relation_of(stream, "", stateful=made.stateful, is_updating=made.is_updating)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from millstream.api.streams.broadcast import BroadcastStream
+from millstream.api.streams.changes import ChangesOfRows
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.enrich import TableLike, async_operation, lookup_operation
 from millstream.api.streams.keyed import KeyedStream
@@ -35,7 +36,7 @@ from millstream.tracebacks import public
 
 
 @public
-class DataStream(StepOutput):
+class DataStream(StepOutput, ChangesOfRows):
     """Rows with a schema, on their way from one step to the next."""
 
     def event_time(
@@ -96,8 +97,7 @@ class DataStream(StepOutput):
         id: str | None = None,
     ) -> DataStream:
         """One row out for each row in, by a Python function; fused with the Python steps next to it."""
-        operation = python_operation(self, "map", function, schema, on_error, id)
-        return self._then(operation, id, on_error=on_error)
+        return self._then(python_operation(self, "map", function, schema, on_error, id), id, on_error=on_error)
 
     def flat_map(
         self,
@@ -108,8 +108,7 @@ class DataStream(StepOutput):
         id: str | None = None,
     ) -> DataStream:
         """Any number of rows out for each row in."""
-        operation = python_operation(self, "flat_map", function, schema, on_error, id)
-        return self._then(operation, id, on_error=on_error)
+        return self._then(python_operation(self, "flat_map", function, schema, on_error, id), id, on_error=on_error)
 
     def map_batches(
         self, function: Callable[[Any], Any] | str, *, schema: SchemaLike | None = None, id: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.model.changelog import written_as_log
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration
 from millstream.model.guarantee import SinkCapability
 
@@ -21,6 +22,7 @@ DECLARATION = ConnectorDeclaration(
         options={"name": Option(kind=(str,), doc="under which the rows are kept")},
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.collect.sink:CollectWriter",
+        takes_changes=written_as_log,
         committer="millstream.connectors.collect.sink:CollectCommitter",
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.connectors.user_functions import check_function, function_option, given_function
 from millstream.errors import InvalidStep
+from millstream.model.changelog import written_as_log
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SinkDeclaration
 from millstream.model.guarantee import SinkCapability
 from millstream.model.schema import Schema
@@ -66,6 +67,7 @@ DECLARATION = ConnectorDeclaration(
         },
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.consumer.sink:ConsumerWriter",
+        takes_changes=written_as_log,
         committer="millstream.connectors.consumer.sink:ConsumerCommitter",
         capability_of=_capability,
         check=_check,

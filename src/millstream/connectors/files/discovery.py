@@ -14,7 +14,8 @@ from pyarrow import fs
 
 from millstream.connectors.files.discovery_log import FoundFile, Unit
 from millstream.connectors.files.gaps import check_no_gap
-from millstream.connectors.files.lists import FileList, PublishedLists, check_published
+from millstream.connectors.files.lists import FileList, check_published
+from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.store import LISTS, FileStamp, joined, list_files, unreadable
 from millstream.errors import ExternalFailure, InvalidStep
 

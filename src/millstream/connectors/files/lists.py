@@ -1,17 +1,16 @@
 """The lists by which a sink publishes: one small file per epoch that names the data files which belong to it.
 
 An epoch without rows has a list too: it is the mark that the epoch is published. A list never changes; it may be withdrawn
-when a new lineage takes over and leaves its epoch out.
+when a new lineage takes over and leaves its epoch out. Lists of a run whose result is shown as a whole lie in a folder of their
+own, where they count when `results.py` says so.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 from millstream.checkpoint.names import stored_path
 from millstream.checkpoint.stores.local import LocalStore, make_directory, sync_directory
 from millstream.connectors.files.encoders import COMPRESSIONS
-from millstream.connectors.files.store import LISTS
+from millstream.connectors.files.store import HELD_BACK, LISTS
 from millstream.errors import CheckpointRefused, ExternalFailure, InvalidSchema
 from millstream.model.schema import Schema, schema_of
 
@@ -120,7 +119,7 @@ class FileList:
         head = {"version": _VERSION, "job": self.job, "lineage": self.lineage, "step": self.step, "epoch": self.epoch}
         body = {"token": self.token, "follows": self.follows, "rows": self.rows, "digest": self.digest}
         content = {**head, **body, "schema": self.schema, "encoding": self.encoding, "files": list(self.files)}
-        return {**content, "checksum": _checksum(content)}
+        return {**content, "checksum": checksum_of(content)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FileList:
@@ -142,7 +141,7 @@ class FileList:
         ]
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
+def checksum_of(content: Mapping[str, Any]) -> str:
     """SHA-256 of all that a list says; lists from before there was one have none."""
     others = {name: value for name, value in content.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(others, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -161,9 +160,20 @@ def tag_of(*, job: str, lineage: str, step: str) -> str:
     return hashlib.sha256(f"{job}/{lineage}/{step}".encode()).hexdigest()[:10]
 
 
-def list_folder(root: Path, *, job: str, lineage: str, step: str) -> Path:
-    """Where one sink of one lineage keeps its lists."""
-    return root / LISTS / f"{step}-{lineage}-{tag_of(job=job, lineage=lineage, step=step)}"
+def list_folder(root: Path, *, job: str, lineage: str, step: str, is_held_back: bool = False) -> Path:
+    """Where one sink of one lineage keeps its lists; those that are held back until the end of the run lie apart."""
+    above = root / LISTS / HELD_BACK if is_held_back else root / LISTS
+    return above / f"{step}-{lineage}-{tag_of(job=job, lineage=lineage, step=step)}"
+
+
+def list_folders(root: Path, *, job: str, lineage: str, step: str) -> tuple[Path, ...]:
+    """All folders in which lists of one sink of one lineage may lie."""
+    # The folder without a tag is where lists were kept before; there a list may belong to another job.
+    untagged = root / LISTS / f"{step}-{lineage}"
+    here, held_back = (
+        list_folder(root, job=job, lineage=lineage, step=step, is_held_back=held) for held in (False, True)
+    )
+    return here, untagged, held_back
 
 
 def read_list(path: Path) -> FileList:
@@ -173,7 +183,7 @@ def read_list(path: Path) -> FileList:
         data = json.loads(text)
         content = dataclasses.replace(FileList.from_json(data), path=path)
         pairs = {"digest": (content.digest, data["digest"])}
-        checksum = _checksum(data)
+        checksum = checksum_of(data)
         pairs["checksum"] = (checksum, data.get("checksum", checksum))
     except _UNREADABLE:
         msg = f"list {str(path)!r} cannot be read"
@@ -193,26 +203,31 @@ def published_list(root: Path, content: FileList) -> FileList | None:
     return None
 
 
-def list_places(root: Path, listing: FileList, epoch: int) -> tuple[Path, Path]:
+def list_places(root: Path, listing: FileList, epoch: int) -> tuple[Path, ...]:
     """Where the list of an epoch of the same sink and lineage may stand."""
-    name = f"{epoch:010d}.json"
-    folder = list_folder(root, job=listing.job, lineage=listing.lineage, step=listing.step)
-    # The folder without a tag is where lists were kept before; there a list may belong to another job.
-    return folder / name, root / LISTS / f"{listing.step}-{listing.lineage}" / name
+    folders = list_folders(root, job=listing.job, lineage=listing.lineage, step=listing.step)
+    return tuple(folder / list_name(epoch) for folder in folders)
 
 
-def publish_list(root: Path, content: FileList) -> None:
-    """Make an epoch visible by creating its list, exclusively and durably.
+def list_name(epoch: int) -> str:
+    """The name of an epoch's list in its folder."""
+    return f"{epoch:010d}.json"
+
+
+def publish_list(root: Path, content: FileList, *, is_held_back: bool = False) -> None:
+    """Create the list of an epoch, exclusively and durably, which makes it visible unless it is held back.
 
     The same rows again change nothing; others for the epoch are refused.
     """
     existing = published_list(root, content)
     if existing is None:
-        folder = list_folder(root, job=content.job, lineage=content.lineage, step=content.step)
+        folder = list_folder(
+            root, job=content.job, lineage=content.lineage, step=content.step, is_held_back=is_held_back
+        )
         make_directory(folder)
         follows = any(path.exists() for path in list_places(root, content, content.epoch - 1))
         stored = dataclasses.replace(content, follows=follows).to_json()
-        LocalStore(folder).create(f"{content.epoch:010d}.json", json.dumps(stored).encode())
+        LocalStore(folder).create(list_name(content.epoch), json.dumps(stored).encode())
     elif not existing.has_content_of(content):
         msg = f"epoch {content.epoch} is already published with other files"
         raise CheckpointRefused(
@@ -232,51 +247,3 @@ def withdraw_lists(lists: Sequence[FileList]) -> None:
         path.unlink(missing_ok=True)
     for folder in {path.parent for path in paths}:
         sync_directory(folder)
-
-
-class PublishedLists:
-    """The lists below a directory; remembers which were taken, since a list never changes."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._taken: set[str] = set()
-        self._given: set[str] = set()
-
-    def taken(self) -> None:
-        """What `new` gave last is safe with the caller and need not be given again."""
-        self._taken |= self._given
-
-    def new(self) -> list[FileList]:
-        """Lists that were not taken yet, oldest first and each sink's in order of its epochs."""
-        placed: list[tuple[int, str]] = []
-        for folder in _folders(self._root / LISTS):
-            with os.scandir(folder) as entries:
-                fresh = [each for each in entries if _is_list(each.name) and each.path not in self._taken]
-            placed.extend(_in_order(fresh))
-        self._given = {path for _, path in placed}
-        return [each for _, path in sorted(placed) if (each := _read_present(Path(path))) is not None]
-
-
-def _read_present(path: Path) -> FileList | None:
-    try:
-        return read_list(path)
-    except FileNotFoundError:  # withdrawn since the folder was listed
-        return None
-
-
-def _folders(lists: Path) -> list[Path]:
-    return [folder for folder in lists.iterdir() if folder.is_dir()] if lists.exists() else []
-
-
-def _is_list(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
-
-
-def _in_order(entries: Sequence[os.DirEntry[str]]) -> list[tuple[int, str]]:
-    """Times of lists, never lower than the time of an earlier epoch, so a clock that steps back cannot swap epochs."""
-    latest, placed = 0, []
-    for entry in sorted(entries, key=lambda each: each.name):
-        with contextlib.suppress(FileNotFoundError):  # withdrawn since the folder was listed
-            latest = max(latest, entry.stat().st_mtime_ns)
-            placed.append((latest, entry.path))
-    return placed

@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.connectors.files.gaps import check_no_gap
-from millstream.connectors.files.lists import FileList, PublishedFile, PublishedLists, check_published
+from millstream.connectors.files.lists import FileList, PublishedFile, check_published
+from millstream.connectors.files.published import PublishedLists
+from millstream.connectors.files.results import shown_results
 from millstream.connectors.files.source import FilesReader
 from millstream.connectors.files.store import LISTS, local_path
 from millstream.contract.source import BadRecord
-from millstream.errors import ExternalFailure
+from millstream.errors import CheckpointRefused, ExternalFailure
 
 
 def published_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> list[PublishedFile]:
@@ -28,14 +30,25 @@ def published_files(path: str | Path, *, step: str | None = None, lineage: str |
 def read_files(path: str | Path, *, step: str | None = None, lineage: str | None = None) -> pa.Table:
     """The rows of published epochs, oldest first; without columns when nothing is published.
 
+    Of a sink with `write="replace"` they are the result of one run, all of it, also when another one takes its place meanwhile.
+
     Args:
         path: the directory of one or several sinks.
         step: only rows of the sink with this id.
         lineage: only rows of this lineage.
     """
-    read = (_published_table(str(path), each) for each in _lists(path, step, lineage) if each.files)
-    tables = [table for table in read if table is not None]
-    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    root = local_path(str(path))
+    while True:
+        results = shown_results(root)
+        try:
+            read = [_published_table(str(path), each) for each in _lists(path, step, lineage) if each.files]
+        except (ExternalFailure, CheckpointRefused):
+            if shown_results(root) == results:
+                raise
+            continue  # what was read has been replaced twice, and its files are gone
+        tables = [table for table in read if table is not None]
+        if len(tables) == len(read) or shown_results(root) == results:
+            return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
 def _lists(path: str | Path, step: str | None, lineage: str | None) -> list[FileList]:
@@ -59,13 +72,13 @@ def _published_table(path: str, listing: FileList) -> pa.Table | None:
 
 
 def _table(path: str, listing: FileList) -> pa.Table:
-    schema = listing.columns
-    reader = FilesReader({"path": path, **listing.encoding}, schema)
-    batches = [batch for file in listing.published() for batch in _batches(local_path(path), file, listing, reader)]
-    return pa.Table.from_batches(batches, schema.arrow)
+    batches = [batch for file in listing.published() for batch in published_batches(path, listing, file)]
+    return pa.Table.from_batches(batches, listing.columns.arrow)
 
 
-def _batches(root: Path, file: PublishedFile, listing: FileList, reader: FilesReader) -> list[pa.RecordBatch]:
+def published_batches(path: str, listing: FileList, file: PublishedFile) -> list[pa.RecordBatch]:
+    """The rows of one data file that a list names."""
+    root, reader = local_path(path), FilesReader({"path": path, **listing.encoding}, listing.columns)
     if not (root / file.path).exists():
         msg = f"published file {file.path!r} is missing"
         raise ExternalFailure(msg, code="FILES-042", hint="restore the file")

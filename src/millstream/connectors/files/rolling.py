@@ -41,8 +41,10 @@ class _OpenFile:
 class RollingFiles:
     """Writes batches of partitions to numbered files below a directory."""
 
-    def __init__(self, root: Path, prefix: str, schema: pa.Schema, options: Options) -> None:
+    def __init__(self, root: Path, prefix: str, schema: pa.Schema, options: Options, *, below: str = "") -> None:
+        """Files of `root`, in the folder `below` it; their names begin with `prefix`."""
         self._root, self._prefix, self._schema, self._options = root, prefix, schema, options
+        self._below = below
         self._max_rows: int | None = options["max_rows_per_file"]
         self._max_bytes: int | None = options["max_bytes_per_file"]
         # With many partitions open, each may hold back only its share.
@@ -54,7 +56,7 @@ class RollingFiles:
 
     def write(self, partition: Partition, batch: pa.RecordBatch) -> None:
         """Append rows, rolling to a new file at the limits."""
-        folder = folder_of(partition)
+        folder = posixpath.join(self._below, folder_of(partition))
         while batch.num_rows:
             file = self._file(folder, partition)
             room = batch.num_rows

@@ -17,23 +17,18 @@ from millstream.checkpoint.stores.local import make_directory
 from millstream.connectors.files.columns import is_plain
 from millstream.connectors.files.encoders import compression_of
 from millstream.connectors.files.fences import holding
-from millstream.connectors.files.lists import (
-    FileList,
-    PublishedLists,
-    list_folder,
-    publish_list,
-    published_list,
-    tag_of,
-)
+from millstream.connectors.files.lists import FileList, list_folders, publish_list, published_list, tag_of
 from millstream.connectors.files.partition_commit import PartitionCommits
 from millstream.connectors.files.partitions import grouped
+from millstream.connectors.files.published import PublishedLists
+from millstream.connectors.files.results import check_alone, check_run, show_result
 from millstream.connectors.files.rolling import RollingFiles
 from millstream.connectors.files.staging import NO_EPOCH, delete_files, file_prefix, sweep
-from millstream.connectors.files.store import LISTS, local_path
+from millstream.connectors.files.store import LISTS, RUNS, local_path
 from millstream.connectors.files.succession import check_beyond, take_over
 from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import ExternalFailure, Fenced, InvalidSchema, InvalidStep
-from millstream.model.connector import NewerOutput, Options
+from millstream.model.connector import NewerOutput, Options, replaces
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 from millstream.model.time import duration_ms
@@ -50,7 +45,8 @@ class FilesWriter:
         tag = tag_of(job=task.job, lineage=task.lineage, step=task.step)
         prefix = file_prefix(epoch=task.epoch, tag=tag, task=task.task, attempt=task.attempt)
         inside = schema.select([name for name in schema.names if name not in self._partition_by])
-        self._files = RollingFiles(root, prefix, inside.arrow, options)
+        below = f"{RUNS}/{tag}" if replaces(options) else ""
+        self._files = RollingFiles(root, prefix, inside.arrow, options, below=below)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch to the files of its partitions."""
@@ -78,7 +74,9 @@ class FilesCommitter:
     def __init__(self, options: Options, context: SinkContext) -> None:
         check_sink(options, context.schema, context.step)
         self._root = local_path(options["path"])
-        self._context = context
+        self._context, self._replaces, self._is_checked = context, replaces(options), False
+        if self._replaces:
+            check_alone(self._root, context)
         self._encoding = {name: options[name] for name in ("format", "header", "delimiter")}
         self._schema = base64.b64encode(context.schema.arrow.serialize().to_pybytes()).decode("ascii")
         delay: str | None = options["partition_commit"]
@@ -90,13 +88,14 @@ class FilesCommitter:
             pass
 
     def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
-        """Refuse rows that others published beyond the history."""
-        check_beyond(self._root, self._context, dict(history))
+        """Refuse rows that others published beyond the history. What is replaced at the end of the run is not in its way."""
+        if not self._replaces:
+            check_beyond(self._root, self._context, dict(history))
 
     def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
         """Close the other lineages, and settle what they have published beyond the history."""
         with holding(self._root, self._context):
-            take_over(self._root, self._context, dict(history), newer)
+            take_over(self._root, self._context, dict(history), "keep" if self._replaces else newer)
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
         """All files of the epoch, in the order of partition, task and number."""
@@ -106,6 +105,7 @@ class FilesCommitter:
             "files": files,
             "rows": sum(file["rows"] for file in files),
             **({"watermark": marks[0]} if marks else {}),
+            **({"ends_run": True} if any("ends_run" in message for message in messages) else {}),
         }
 
     def publish(self, epoch: Epoch, transaction: Any) -> None:
@@ -113,6 +113,7 @@ class FilesCommitter:
 
         1. Hold the directory and check the token.  2. Check that the data files are there, unless the epoch is published
         already.  3. Create the list, or compare it with the one there is.  4. Mark partitions that are complete with it.
+        5. Behind the last epoch of a run that replaces, show its result.
         """
         context = self._context
         listing = FileList(
@@ -129,13 +130,29 @@ class FilesCommitter:
         with holding(self._root, context):
             # Step 2. Check that the data files are there
             if published_list(self._root, listing) is None:
+                self._check_run()
                 self._check_present(epoch, listing.files)
             # Step 3. Create the list
-            publish_list(self._root, listing)
+            publish_list(self._root, listing, is_held_back=self._replaces)
             # Step 4. Mark partitions that are complete
             if self._commits is not None:
                 self._commits.add(file["partition"] for file in listing.files)
                 self._commits.mark(transaction["watermark"])
+            # Step 5. Show the result of the run
+            if "ends_run" in transaction:
+                show_result(self._root, context, epoch, self._seen_lineages())
+
+    def _seen_lineages(self) -> list[str]:
+        """The lineages of this sink of which readers see lists now."""
+        context = self._context
+        lists = PublishedLists(self._root).new()
+        return list({each.lineage: None for each in lists if (each.job, each.step) == (context.job, context.step)})
+
+    def _check_run(self) -> None:
+        """Once, before the first epoch that this owner publishes."""
+        if not self._is_checked:
+            check_run(self._root, self._context, replaces=self._replaces)
+            self._is_checked = True
 
     def _check_present(self, epoch: Epoch, files: Sequence[dict[str, Any]]) -> None:
         for file in files:
@@ -171,8 +188,8 @@ class FilesCommitter:
         with holding(self._root, context):
             whose = {"job": context.job, "lineage": context.lineage, "step": context.step}
             sweep(self._root, {tag_of(**whose): NO_EPOCH})
-            folder = list_folder(self._root, **whose)
-            delete_files(folder.glob(".[0-9]*"))
+            for folder in list_folders(self._root, **whose):
+                delete_files(folder.glob(".[0-9]*"))
         if self._commits is not None:
             lists = PublishedLists(self._root).new()
             mine = [each for each in lists if (each.job, each.step) == (context.job, context.step)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from millstream.connectors.files.store import FileStamp, check_unchanged, joined
 from millstream.connectors.files.text import csv_parts, json_parts, message_parts
 from millstream.connectors.formats.decode import decoder
 from millstream.contract.source import Advance, BadRecord, Position, SourceContext, Split
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, InvalidStep
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -160,6 +161,22 @@ class FilesReader:
             return json_parts(stream, inside, start=part[0], end=part[1])
         messages = decoder(kind, inside, {**self._options, "ignore_extra": True})
         return message_parts(stream, messages, start=part[0], end=part[1])
+
+
+def decode_again(options: Options, schema: Schema, record: str | bytes, origin: str) -> pa.RecordBatch | BadRecord:
+    """The row of a line that was bad when its file was read."""
+    kind = options["format"] or PurePosixPath(origin).suffix.removeprefix(".")
+    if kind not in {"json", "jsonl", "ndjson", "debezium"}:
+        msg = f"a record of format {kind or 'unknown'!r} says nothing outside its file"
+        raise InvalidStep(msg, code="DLQ-004", known="json and debezium", hint="mend the file and read it anew")
+    partition = partition_of(origin)
+    inside = Schema(tuple(field for field in schema if field.name not in partition))
+    line = pa.BufferReader(record.encode() if isinstance(record, str) else record)
+    messages = decoder("debezium", inside, {**options, "ignore_extra": True}) if kind == "debezium" else None
+    (part,) = json_parts(line, inside) if messages is None else message_parts(line, messages)
+    if isinstance(part, BadRecord):
+        return part
+    return next(checked_nulls(fitted(part, schema, partition), schema))
 
 
 def _parquet_batches(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millstream.connectors.formats.debezium.options import DEBEZIUM, check_debezium
+from millstream.connectors.formats.debezium.options import DEBEZIUM, changelog_of, check_debezium, check_told
 from millstream.connectors.formats.options import one_character
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog, written_as_log
 from millstream.model.connector import (
     ConnectorDeclaration,
     ConnectorSpec,
@@ -15,6 +16,8 @@ from millstream.model.connector import (
     Options,
     SinkDeclaration,
     SourceDeclaration,
+    replaces,
+    write_option,
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
 from millstream.model.schema import Schema
@@ -30,7 +33,7 @@ def files(path: object, **options: Any) -> ConnectorSpec:
     Args:
         path: a directory; for a source also a single file.
         **options: as a source `format`, `pattern`, `recursive`, `watch`, `header`, `delimiter`,
-            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`,
+            and for changes of a table `envelope`, `decimals`, `times`, `unchanged`, `truncates`; as a sink `format`, `write`,
             `partition_by`, `partition_commit`, `max_rows_per_file`, `max_bytes_per_file`, `compression`, `header`, `delimiter`.
     """
     return ConnectorSpec("files", {"path": str(path), **options})
@@ -75,14 +78,29 @@ def _marks_partitions(options: Mapping[str, Any]) -> bool:
     return options["partition_commit"] is not None
 
 
+def _changelog(options: Options, schema: Schema) -> Changelog | None:
+    """Files do not tell which columns identify a row."""
+    del schema
+    return changelog_of(options, ()) if options["format"] == "debezium" else None
+
+
 def _check_source(options: Options, schema: Schema, step: str) -> None:
     if options["format"] == "debezium":
         check_debezium(options, schema, step)
+        check_told(options, step)
         return
     for name, option in DEBEZIUM.items():
         if options[name] != option.default:
             msg = f"option {name!r} is for format='debezium' alone"
             raise InvalidStep(msg, code="FORMAT-001", step=step, hint=f"leave {name}= out, or pass format='debezium'")
+
+
+def _check_sink(options: Options, schema: Schema, step: str) -> None:
+    del schema
+    if options["partition_commit"] is not None and replaces(options):
+        msg = "partition_commit= marks partitions while a run goes on, and write='replace' shows nothing of it before its end"
+        hint = "leave partition_commit= out: every partition of a result is complete"
+        raise InvalidStep(msg, code="FILES-032", step=step, hint=hint)
 
 
 _SHARED = {
@@ -102,6 +120,7 @@ _SOURCE = {
     "watch": Option(kind=(bool,), default=False, doc="whether to wait for new files for ever"),
 }
 _SINK = {
+    "write": write_option("append", "replace"),
     "format": Option(kind=(str,), default="parquet", choices=FORMATS, doc="how rows are written"),
     "partition_by": Option(
         kind=(str, list, tuple), default=[], doc="columns that become folders named column=value", check=_columns
@@ -135,13 +154,19 @@ DECLARATION = ConnectorDeclaration(
         reader="millstream.connectors.files.source:FilesReader",
         is_bounded=_is_bounded,
         check=_check_source,
+        changelog=_changelog,
+        decode_again="millstream.connectors.files.source:decode_again",
     ),
     sink=SinkDeclaration(
         options=_SHARED | _SINK,
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         writer="millstream.connectors.files.sink:FilesWriter",
         committer="millstream.connectors.files.sink:FilesCommitter",
+        takes_changes=written_as_log,
         takes_watermark=_marks_partitions,
+        check=_check_sink,
         probe="millstream.connectors.files.looking:look_at_folder",
+        read_back="millstream.connectors.files.letters:read_back",
+        remove="millstream.connectors.files.letters:remove",
     ),
 )

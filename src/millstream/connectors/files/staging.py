@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from millstream.checkpoint.stores.local import sync_directory
-from millstream.connectors.files.lists import PublishedLists
+from millstream.connectors.files.published import every_list
 
 _NAME = re.compile(r"part-(\d{8,})-([0-9a-f]{10})-.*")
 
@@ -24,7 +24,7 @@ def sweep(root: Path, after: Mapping[str, int]) -> None:
     """Delete data files that are in no list: those with one of the tags, of epochs after the one given for it."""
     leftovers = [path for path in root.rglob("part-*") if _is_swept(path.name, after)]
     if leftovers:
-        listed = {root / file.path for each in PublishedLists(root).new() for file in each.published()}
+        listed = {root / file.path for each in every_list(root) for file in each.published()}
         delete_files(path for path in leftovers if path not in listed)
 
 

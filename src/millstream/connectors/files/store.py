@@ -14,6 +14,10 @@ from millstream.errors import ExternalFailure
 
 LISTS = "_millstream"
 """The folder in which a sink lists the files it has published."""
+HELD_BACK = "runs"
+"""The folder in it with lists of runs whose result is shown as a whole."""
+RUNS = "_runs"
+"""The folder with the data files of such runs, one folder for each lineage: out of sight for whoever takes what lies around."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

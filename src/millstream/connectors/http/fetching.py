@@ -123,7 +123,7 @@ class PageFetcher:
     def _address(self, request: PageRequest, target: str) -> str:
         """The next address, whole, allowed, and without what must not be stored."""
         address = followed(full_url(request), target, self._settings.allowed, what="the next page")
-        return without_values(address, self._exchange.secrets_of(request))
+        return without_values(address, self._exchange.secrets_of(request), self._exchange.secrets_of_path(request))
 
     def _change(self, work: PageWork, position: ApiPosition, page: FetchedPage, outcome: PageOutcome) -> Change:
         state = None if outcome.state is None else to_json(outcome.state)

@@ -13,8 +13,9 @@ from millstream.connectors.jdbc.cells import HASHES, joined_checksum
 from millstream.connectors.jdbc.database import Cursor
 from millstream.connectors.jdbc.fence import check_fence, raise_fence
 from millstream.connectors.jdbc.layout import Layout, layout_of, open_database, prepare_tables, waiting_table
-from millstream.connectors.jdbc.merge import merge_statement
+from millstream.connectors.jdbc.merge import LAST_FIRST, merge_statements
 from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_beyond
+from millstream.connectors.jdbc.replacing import check_run, show_result
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
@@ -33,6 +34,7 @@ class JdbcCommitter:
         self._database = open_database(options, job=context.job, step=context.step)
         self._layout = layout_of(options, context.schema, self._database, step=context.step)
         self._sink = (context.job, context.lineage, context.step)
+        self._is_checked = False
         try:
             prepare_tables(self._database, self._layout, create=options["create"], step=context.step)
         except BaseException:
@@ -44,7 +46,9 @@ class JdbcCommitter:
         self._database.run(lambda cursor: raise_fence(cursor, self._layout, self._context))
 
     def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
-        """Raise when another lineage published beyond the history."""
+        """Raise when another lineage published beyond the history. What is replaced at the end of the run is not in its way."""
+        if self._layout.replaces:
+            return
         self._database.run(lambda cursor: refuse_newer(cursor, self._layout, self._context, dict(history)))
 
     def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
@@ -56,7 +60,7 @@ class JdbcCommitter:
         """List the parts. The digest leaves the attempts out: a replay gives the same rows under other attempts."""
         if self._context.is_direct:
             return {"rows": sum(message["rows"] for message in messages)}
-        parts = sorted(messages, key=lambda part: (part["task"], part["attempt"]))
+        parts = sorted(_parts_of(messages), key=lambda part: (part["task"], part["attempt"]))
         content = [[part["task"], part["rows"], part["hash"]] for part in parts]
         return {
             "digest": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
@@ -65,13 +69,15 @@ class JdbcCommitter:
             "parts": parts,
             "place": self._layout.place_table,
             "columns": list(self._layout.names),
+            **({} if self._layout.op is None else {"op": self._layout.op}),
+            **({"ends_run": True} if any("ends_run" in message for message in messages) else {}),
         }
 
     def publish(self, epoch: Epoch, transaction: Any) -> None:
         """Publish an epoch in one transaction.
 
         1. Check the fence.  2. Write the marker; if it is there, compare and stop.  3. Check the staged rows.
-        4. Show them.  5. Prune old markers.
+        4. Show them, or at the end of a run that replaces, all of it.  5. Prune old markers.
         A lost reply is resolved by step 2 of the same transaction on a new connection. Until the server has ended the old
         one it holds the fence row, so the two cannot overlap.
         """
@@ -89,20 +95,30 @@ class JdbcCommitter:
             self._drop_unpublished(cursor, layout, numbers)
             return
         # Step 3. Check the staged rows
+        self._check_run(cursor, epoch)
         self._check_staged(cursor, layout, epoch, transaction)
         # Step 4. Show them
         if numbers:
             _show(cursor, layout, numbers)
+        if "ends_run" in transaction:
+            show_result(cursor, self._database, self._layout, self._context, epoch)
         failpoint("sink_transaction")
         # Step 5. Prune old markers
         if epoch % _PRUNE_EVERY == 0:
             self._prune(cursor, epoch)
 
+    def _check_run(self, cursor: Cursor, epoch: Epoch) -> None:
+        """Once, before the first epoch that this owner publishes."""
+        if not self._is_checked:
+            check_run(cursor, self._layout, self._context, epoch - 1)
+            self._is_checked = True
+
     def _layout_of(self, cursor: Cursor, transaction: Any) -> Layout:
         """The tables as they were when the rows were staged: the job may have other columns by now."""
         place = waiting_table(cursor, self._database, self._layout, transaction["place"])
-        names = tuple(transaction["columns"])
-        return dataclasses.replace(self._layout, place_table=place, place=self._database.name(place), names=names)
+        names, op = tuple(transaction["columns"]), transaction.get("op")
+        there = self._database.name(place)
+        return dataclasses.replace(self._layout, place_table=place, place=there, names=names, op=op)
 
     def _numbers(self, messages: Sequence[Any]) -> list[int]:
         return [part_number(self._sink, each["epoch"], each["task"], each["attempt"]) for each in messages]
@@ -185,7 +201,7 @@ class JdbcCommitter:
     def discard(self, messages: Sequence[Any]) -> None:
         """Drop the parts of an epoch that will never be published."""
         if messages and not self._context.is_direct:
-            numbers = self._numbers(messages)
+            numbers = self._numbers(_parts_of(messages))
             self._database.run(lambda cursor: self._drop_unpublished(cursor, self._layout, numbers))
 
     def recover(self, durable: Epoch | None) -> None:
@@ -205,15 +221,19 @@ class JdbcCommitter:
         self._database.close()
 
 
+def _parts_of(messages: Sequence[Any]) -> list[Any]:
+    return [message for message in messages if "task" in message]
+
+
 def _show(cursor: Cursor, layout: Layout, numbers: Sequence[int]) -> None:
     listed = f"({layout.marks(len(numbers))})"
-    if layout.mode == "outbox":
+    if layout.mode == "outbox" or layout.replaces:
         cursor.execute(f"UPDATE {layout.part} SET is_published = TRUE WHERE part IN {listed}", numbers)
         return
     if layout.keys:
         waiting = f"{layout.place} s JOIN {layout.part} p ON p.part = s.ms_part"
-        order = "p.task DESC, s.ms_seq DESC"
-        cursor.execute(merge_statement(layout, waiting, order, f"WHERE s.ms_part IN {listed}"), numbers)
+        for statement in merge_statements(layout, waiting, LAST_FIRST, f"WHERE s.ms_part IN {listed}"):
+            cursor.execute(statement, numbers)
     else:
         cursor.execute(
             f"INSERT INTO {layout.target} ({layout.columns}) SELECT {layout.columns} FROM {layout.place} "

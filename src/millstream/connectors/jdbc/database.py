@@ -123,6 +123,10 @@ class Database(Protocol):
         """Words behind a SELECT that keep the row as it is until the end of the transaction."""
         ...
 
+    def lock_table(self, cursor: Cursor, table: str) -> None:
+        """Let nobody else write to a table until the end of the transaction; readers are not kept from it."""
+        ...
+
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """The columns of a table or view; `None` when there is none."""
         ...

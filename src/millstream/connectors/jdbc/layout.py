@@ -20,11 +20,13 @@ from millstream.connectors.jdbc.spec import check_together
 from millstream.connectors.jdbc.sqlite import SqliteDatabase
 from millstream.database.url import address_of
 from millstream.errors import CheckpointRefused, InvalidSchema, InvalidStep
-from millstream.model.connector import Options
+from millstream.model.connector import Options, replaces
 from millstream.model.schema import Field, Schema
 
 OURS = ("ms_part", "ms_seq", "ms_hash")
 """Columns of waiting rows and of an outbox."""
+STAGING = "millstream_staging_"
+"""How the names of tables begin in which rows wait."""
 SHOWN = ("job", "lineage", "step", "epoch", "task")
 """Columns of a part that the view of an outbox shows, with `ms_` before them."""
 _LONGEST_NAME = 63
@@ -45,8 +47,9 @@ class Layout:
     table: str
     """The target, as the user wrote it."""
     schema: Schema
+    """The columns of the rows as they wait."""
     names: tuple[str, ...]
-    """The columns of the rows."""
+    """The columns of the target."""
     keys: tuple[str, ...]
     place_table: str
     """Where rows wait: a staging table, or the outbox itself."""
@@ -57,6 +60,15 @@ class Layout:
     part: str
     mark: str
     """What stands before the number of a bound value."""
+    replaces: bool = False
+    """Whether the rows of a run wait until its end, and then take the place of all rows of the target."""
+    op: str | None = None
+    """The column that says which rows delete; it is none of the target."""
+
+    @property
+    def shown(self) -> list[Field]:
+        """The columns of the target."""
+        return [field for field in self.schema if field.name != self.op]
 
     @property
     def columns(self) -> str:
@@ -78,12 +90,12 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
     _check_names(options, schema, step)
     table: str = options["table"]
     shape = hashlib.sha256(f"{table}\n{schema.ddl}".encode()).hexdigest()[:16]
-    place = table if options["mode"] == "outbox" else f"millstream_staging_{shape}"
+    place = table if options["mode"] == "outbox" else f"{STAGING}{shape}"
     return Layout(
         mode=options["mode"],
         table=table,
         schema=schema,
-        names=schema.names,
+        names=tuple(name for name in schema.names if name != options["op_field"]),
         keys=tuple(options["keys"]),
         place_table=place,
         target=database.name(table),
@@ -92,6 +104,8 @@ def layout_of(options: Options, schema: Schema, database: Database, *, step: str
         marker=database.name("millstream_marker"),
         part=database.name("millstream_part"),
         mark=database.mark,
+        op=options["op_field"],
+        replaces=replaces(options),
     )
 
 
@@ -239,7 +253,7 @@ def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, creat
     if layout.mode == "outbox":
         _create_place(cursor, database, layout)
     else:
-        columns = [definition(database, field) + ("" if field.nullable else " NOT NULL") for field in layout.schema]
+        columns = [definition(database, field) + ("" if field.nullable else " NOT NULL") for field in layout.shown]
         if layout.keys:
             columns.append(f"PRIMARY KEY ({', '.join(map(quoted, layout.keys))})")
         cursor.execute(f"CREATE TABLE {layout.target} ({', '.join(columns)})")
@@ -247,11 +261,11 @@ def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, creat
 
 def _check_target(columns: Mapping[str, FoundColumn], database: Database, layout: Layout, step: str) -> None:
     ours = OURS if layout.mode == "outbox" else ()
-    if missing := [name for name in (*layout.schema.names, *ours) if name not in columns]:
+    if missing := [name for name in (*layout.names, *ours) if name not in columns]:
         msg = f"table {layout.table!r} has no column {missing[0]!r}"
         hint = "add it to the table, or select other columns before the sink"
         raise InvalidSchema(msg, code="JDBC-005", step=step, known=list(columns), hint=hint)
-    for field in layout.schema:
+    for field in layout.shown:
         kind = columns[field.name].type
         if not database.holds(kind, field.type, field.type_name):
             msg = f"column {field.name!r} of table {layout.table!r} cannot hold {field.type_name}"
@@ -259,7 +273,7 @@ def _check_target(columns: Mapping[str, FoundColumn], database: Database, layout
             hint = "change the column, or cast before the sink"
             raise InvalidSchema(msg, code="JDBC-005", step=step, found=kind, known=wanted, hint=hint)
     for name, column in columns.items():
-        if column.must_be_given and name not in layout.schema and name not in ours:
+        if column.must_be_given and name not in layout.names and name not in ours:
             msg = f"column {name!r} of table {layout.table!r} needs a value and the rows have none"
             hint = "give it a default, or add the column before the sink"
-            raise InvalidSchema(msg, code="JDBC-006", step=step, known=list(layout.schema.names), hint=hint)
+            raise InvalidSchema(msg, code="JDBC-006", step=step, known=list(layout.names), hint=hint)

@@ -68,6 +68,10 @@ class PostgresDatabase:
         """Writers hold the fence side by side; whoever wants to raise it waits for them."""
         return "FOR SHARE"
 
+    def lock_table(self, cursor: Cursor, table: str) -> None:
+        """Two that replace at once would each delete what was there before, and leave the rows of both."""
+        cursor.execute(f"LOCK TABLE {self.name(table)} IN SHARE ROW EXCLUSIVE MODE")
+
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """From the catalogue, so that rights on the table do not matter."""
         cursor.execute(_COLUMNS, (self.name(table),))

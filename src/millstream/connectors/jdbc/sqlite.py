@@ -42,6 +42,9 @@ class SqliteDatabase:
         """The transaction holds the only write lock already."""
         return ""
 
+    def lock_table(self, cursor: Cursor, table: str) -> None:
+        """The transaction holds the only write lock already."""
+
     def columns(self, cursor: Cursor, table: str) -> Mapping[str, FoundColumn] | None:
         """From the table's own description; a single integer key fills itself."""
         cursor.execute('SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?1)', (table,))

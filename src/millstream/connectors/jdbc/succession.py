@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.fence import CLOSED, raise_fence
-from millstream.connectors.jdbc.layout import Layout, waiting_table
+from millstream.connectors.jdbc.layout import STAGING, Layout, waiting_table
 from millstream.connectors.jdbc.parts import delete_parts
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused
@@ -36,14 +36,17 @@ def take_over(
     """
     raise_fence(cursor, layout, owner)
     _close_others(cursor, layout, owner, history)
+    if layout.replaces:
+        newer = "keep"
     if newer == "refuse":
         refuse_newer(cursor, layout, owner, history)
     newer_epochs = _newer_epochs(cursor, layout, owner, history)
     if newer_epochs and newer == "truncate" and layout.mode != "outbox":
         raise _cannot_remove(newer_epochs, layout, owner)
     for lineage, epoch, place, part, is_published in _parts_of_others(cursor, layout, owner):
-        # What a closed lineage has staged can never be published.
-        if not is_published or (newer == "truncate" and epoch > history.get(lineage, -1)):
+        # What a closed lineage has staged can never be published, unless it waits for the end of a run that goes on.
+        is_beyond = epoch > dict(owner.same_run if place.startswith(STAGING) else history).get(lineage, -1)
+        if not is_published or (is_beyond and (newer == "truncate" or place.startswith(STAGING))):
             delete_parts(cursor, layout, database.name(waiting_table(cursor, database, layout, place)), [part])
     if newer == "truncate":
         _remove_markers(cursor, layout, owner, newer_epochs)

@@ -12,7 +12,7 @@ from millstream.connectors.jdbc.cells import HASHES, Rows, checksum_of, refuse_n
 from millstream.connectors.jdbc.database import Cursor, Database
 from millstream.connectors.jdbc.fence import hold_fence
 from millstream.connectors.jdbc.layout import Layout, definition, layout_of, open_database
-from millstream.connectors.jdbc.merge import merge_statement
+from millstream.connectors.jdbc.merge import merge_statements
 from millstream.connectors.jdbc.parts import delete_parts, part_number
 from millstream.contract.sink import SinkTask
 from millstream.model.connector import Options
@@ -159,7 +159,8 @@ class JdbcDirectWriter:
         arrived = self._database.temporary(cursor, f"ms_seq BIGINT, {columns}")
         numbers = pa.array(np.arange(len(rows)))
         self._database.add(cursor, arrived, self._layout.schema, rows, {"ms_seq": numbers})
-        cursor.execute(merge_statement(self._layout, f"{arrived} s", "s.ms_seq DESC"), ())
+        for statement in merge_statements(self._layout, f"{arrived} s", "s.ms_seq DESC"):
+            cursor.execute(statement, ())
 
     def abort(self) -> None:
         """Nothing was written before `finish`."""

@@ -117,6 +117,11 @@ CLIENT_OPTIONS: dict[str, Option] = {
 """For the source and the sink."""
 
 
+def for_consumer(client: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a sink's client, for one that reads what it wrote."""
+    return {name: value for name, value in client.items() if name not in _OF_ROLE["producer"]}
+
+
 def check_client(options: Options, role: Role, step: str) -> None:
     """Refuse settings that are not on the list, and passwords that are written where they ought to be named."""
     allowed = _CONNECTION | SECRETS | _OF_ROLE[role]

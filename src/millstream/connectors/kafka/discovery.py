@@ -27,8 +27,10 @@ class TopicDiscovery:
 
     def due(self, position: KafkaPosition) -> Mapping[str, Topic] | None:
         """The topics as they are now, when it is time to look; a bounded source looks once, for its topics may be others."""
-        if time.monotonic() < self._next:
-            return None
+        return None if time.monotonic() < self._next else self.looked(position)
+
+    def looked(self, position: KafkaPosition) -> Mapping[str, Topic]:
+        """The topics as they are now, due or not."""
         found = dict(self.topics())
         # A topic of the plan that fits the pattern no longer was deleted; asked by name, it is missing for sure.
         gone = [name for name in position.ids if name not in found]

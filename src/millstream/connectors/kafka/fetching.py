@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from millstream.connectors.kafka.client_options import client_config
-from millstream.connectors.kafka.clients import PATIENCE, ClientErrors, failure, open_consumer
-from millstream.connectors.kafka.library import Consumer, KafkaError, Message, TopicPartition
+from millstream.connectors.kafka.clients import PATIENCE, ClientErrors, error_of, failure, open_consumer
+from millstream.connectors.kafka.library import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from millstream.connectors.kafka.positions import KafkaPartition
 from millstream.errors import MillstreamError
 from millstream.model.connector import Options
@@ -63,12 +63,12 @@ class PartitionReader:
 
     def messages(self, end: int) -> Iterator[list[Message] | Gone]:
         """The messages before an offset, in order, in lists. Offsets without a message, such as ends of transactions, pass."""
-        heard = time.monotonic()
+        heard, stood = time.monotonic(), self.next
         while self.next < end:
             got = self._held or self._consumer.consume(min(_MESSAGES, end - self.next), timeout=_POLL_SECONDS)
             self._held = []
-            if got:
-                heard = time.monotonic()
+            if self.next > stood:
+                heard, stood = time.monotonic(), self.next
             elif time.monotonic() - heard > PATIENCE:
                 raise self._failure(KafkaError(KafkaError._TIMED_OUT, f"no answer for {PATIENCE:.0f} s"))
             taken = self._taken(got, end)
@@ -99,14 +99,21 @@ class PartitionReader:
                 taken.append(message)
         return taken
 
-    def _gone(self, end: int) -> Gone:
+    def _gone(self, end: int) -> list[Message] | Gone:
+        """What is missing at the next offset: what lies before the first, or all that is asked for behind the last."""
         assert self.place is not None
         partition = TopicPartition(self.place.topic, self.place.partition)
-        low, _ = self._consumer.get_watermark_offsets(partition, timeout=PATIENCE)
-        lost = Gone(self.next, min(low, end))
-        place, self.place = self.place, None
-        self.seek(place, max(low, self.next))
-        return lost
+        try:
+            low, high = self._consumer.get_watermark_offsets(partition, timeout=PATIENCE)
+        except KafkaException as problem:
+            raise self._failure(error_of(problem)) from None
+        first, place, self.place = self.next, self.place, None
+        if first > high:
+            # There is nothing to go on from: a consumer that stood there would be refused again and again.
+            self.next = end
+            return Gone(first, end)
+        self.seek(place, max(low, first))
+        return Gone(first, min(low, end)) if low > first else []
 
     def _failure(self, error: KafkaError) -> MillstreamError:
         self.next = -1

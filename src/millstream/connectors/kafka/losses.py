@@ -31,6 +31,21 @@ class Losses:
         skipped = {loss.place: loss.first for loss in lost}
         return skipped, {DATA_LOSS: sum(loss.first - loss.expected for loss in lost)} if lost else {}
 
+    def shortened(self, position: KafkaPosition, marks: Offsets) -> KafkaPosition:
+        """The position where partitions end before it: at their ends. What comes there now is not what was read."""
+        short = {place: marks[place] for place, offset in position.at.items() if offset > marks.get(place, offset)}
+        for place, end in short.items():
+            msg = f"{place.name} is shorter than what was read of it"
+            self._told(msg, f"offset {position.at[place]}, and the end is {end}")
+        return dataclasses.replace(position, at={**position.at, **short})
+
+    def replaced(self, position: KafkaPosition, topics: Mapping[str, Topic]) -> set[str]:
+        """Topics that are not those a plan was made for."""
+        gone = {place.topic for place in position.at if not _is_there(place, position, topics)}
+        for topic in sorted(gone):
+            self._told(f"topic {topic!r} is not the one that a plan was made for", "deleted, or made anew")
+        return gone
+
     def of_topics(
         self,
         position: KafkaPosition,

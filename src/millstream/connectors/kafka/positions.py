@@ -179,6 +179,11 @@ def advanced(
     )
 
 
+def is_beyond(position: KafkaPosition, ends: Offsets) -> bool:
+    """Whether a partition ends before it was read to."""
+    return any(offset > ends.get(place, offset) for place, offset in position.at.items())
+
+
 def is_complete(position: KafkaPosition) -> bool:
     """Whether a bounded source has reached its end everywhere."""
     return position.until is not None and all(

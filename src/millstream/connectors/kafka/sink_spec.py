@@ -9,6 +9,7 @@ from millstream.connectors.formats.options import ENCODE, FORMATS
 from millstream.connectors.kafka.client_options import CLIENT_OPTIONS, check_client
 from millstream.connectors.kafka.outgoing.roles import check_roles
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog, check_applied_by
 from millstream.model.connector import Option, Options, SinkDeclaration
 from millstream.model.guarantee import Guarantee, SinkCapability
 from millstream.model.schema import Schema
@@ -81,6 +82,21 @@ def _timeout(value: str) -> str:
     return value
 
 
+def take_changes(options: Options, changelog: Changelog, step: str) -> Options:
+    """A topic holds the newest row of each key, or the changes themselves as Debezium writes them."""
+    if options["mode"] == "upsert":
+        check_applied_by(changelog, options["key_fields"], step, option="key_fields")
+        return {"op_field": changelog.op}
+    if options["format"] == "debezium" and options["envelope"].get(changelog.op) == "op":
+        return {}
+    msg = f"mode {options['mode']!r} adds messages, and these are changes of rows"
+    hint = (
+        f"pass mode='upsert' and key_fields=[...]; or format='debezium', envelope={{{changelog.op!r}: 'op'}}; or call .as_rows() "
+        "before the sink, to send each change as a row"
+    )
+    raise InvalidStep(msg, code="CHANGE-008", step=step, found=changelog.describe(), hint=hint)
+
+
 def _writes_directly(options: Options, guarantee: Guarantee) -> bool:
     """Transactions are left out where rows may repeat, or where a repeated row replaces itself."""
     if guarantee is Guarantee.EXACTLY_ONCE:
@@ -129,6 +145,8 @@ SINK = SinkDeclaration(
     committer="millstream.connectors.kafka.committer:KafkaCommitter",
     direct_writer="millstream.connectors.kafka.direct:KafkaDirectWriter",
     writes_directly=_writes_directly,
+    takes_changes=take_changes,
     check=check_together,
     variants=tuple({"mode": mode} for mode in MODES),
+    read_back="millstream.connectors.kafka.letters:read_back",
 )

@@ -18,6 +18,7 @@ from millstream.connectors.kafka.positions import (
     KafkaPosition,
     Offsets,
     advanced,
+    is_beyond,
     is_complete,
     is_continued,
     read_position,
@@ -31,6 +32,8 @@ from millstream.model.connector import Options
 _RETRY_MS = 500
 _BLOCKED_SECONDS = 1.0
 """How often to ask whether a partition stands still because of an open transaction."""
+_SHORT_SECONDS = 5.0
+"""For how long a partition must end before the position until that counts as a loss."""
 _OPEN_TRANSACTION = "blocked by an open transaction"
 
 
@@ -45,6 +48,9 @@ class KafkaEnumerator:
         self._group = GroupOffsets(options, step=context.step)
         self._initial: Position | None = None
         self._away_since: float | None = None
+        self._short_since: float | None = None
+        self._is_compared = False
+        """Whether the topics of plans were seen to be those that are there."""
         self._blocked: tuple[float, Mapping[str, str]] = (0.0, {})
 
     # Where it begins.
@@ -53,9 +59,27 @@ class KafkaEnumerator:
         """The offsets that `start` meant when it was first asked, and those of `until`."""
         if self._initial is None:
             self._initial = decided_once(
-                self._context.log_dir, "start", lambda: patiently(self._begin, PATIENCE).to_json()
+                self._context.log_dir,
+                f"start-{self._context.lineage}",
+                lambda: patiently(self._begin, PATIENCE).to_json(),
             )
         return self._initial
+
+    def next_run(self, position: Position) -> Position:
+        """Behind the run before, up to what `until` means by now; partitions that came since are read from their first record."""
+        if self._options["until"] is None:
+            return position
+        name, began = f"run-{self._context.lineage}", read_position(position)
+        return decided_once(
+            self._context.log_dir, name, lambda: patiently(lambda: self._begin_behind(began), PATIENCE).to_json()
+        )
+
+    def _begin_behind(self, last: KafkaPosition) -> KafkaPosition:
+        topics = self._discovery.topics()
+        self._discovery.refuse_missing(topics)
+        behind = self._met(dataclasses.replace(last, until=None, skip={}), topics)
+        until = self._meant(self._options["until"], behind.at, otherwise=self._broker.ends(behind.at))
+        return dataclasses.replace(behind, until=until)
 
     def _begin(self) -> KafkaPosition:
         topics = self._discovery.topics()
@@ -117,14 +141,28 @@ class KafkaEnumerator:
     def _planned(self, position: KafkaPosition, credit: int, paused: Collection[str]) -> Advance:
         began, topics = position, self._discovery.due(position)
         if topics is not None:
-            position = self._met(position, topics)
+            position, self._is_compared = self._met(position, topics), True
+        ends = self._broker.ends(position.at)
+        if is_beyond(position, ends):
+            position = self._shorter(position, ends)
+            ends = self._broker.ends(position.at)
+        else:
+            self._short_since = None
         # What was found now has no beginning in the plan before this one: it is read from the next epoch on.
         found = [place.name for place in position.at if not is_continued(place, began, position)]
-        ends = self._broker.ends(position.at)
         skip, dropped = self._losses.checked(position, self._broker.firsts(position.at))
         targets = target_of(position, ends)
         end = advanced(position, targets, credit, {*paused, *found}, skip if credit > 0 else {})
         return self._told(position, end, targets, ends, dropped if credit > 0 else {})
+
+    def _shorter(self, position: KafkaPosition, ends: Offsets) -> KafkaPosition:
+        """Partitions end before the position: most likely another topic has the name. Else records are lost, if it stays so."""
+        position = self._met(position, self._discovery.looked(position))
+        now = time.monotonic()
+        self._short_since = self._short_since or now
+        if now - self._short_since < _SHORT_SECONDS or not is_beyond(position, ends):
+            return position
+        return self._losses.shortened(position, self._broker.ends(position.at, is_stable=False))
 
     def _met(self, position: KafkaPosition, topics: Mapping[str, Topic]) -> KafkaPosition:
         """The position with partitions that were found now; they are read from the next epoch on, from their first record."""
@@ -166,7 +204,14 @@ class KafkaEnumerator:
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """Ranges of offsets; a long one is shared by several tasks."""
-        return splits_between(read_position(start), read_position(end), self._context.parallelism)
+        planned = read_position(end)
+        if not self._is_compared:
+            # The plan is one of an earlier run: by now its topics may be others.
+            topics = patiently(lambda: self._broker.topics(planned.ids), PATIENCE)
+            lost = self._losses.replaced(planned, topics)
+            kept = {place: offset for place, offset in planned.at.items() if place.topic not in lost}
+            planned = dataclasses.replace(planned, at=kept)
+        return splits_between(read_position(start), planned, self._context.parallelism)
 
     def acknowledge(self, position: Position) -> None:
         """Tell the group how far output is published, if there is one."""

@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.connectors.formats.debezium.options import changelog_of, check_told
 from millstream.connectors.formats.options import DECODE, FORMATS, check_format
 from millstream.connectors.kafka.beginnings import checked_start, checked_until
 from millstream.connectors.kafka.client_options import CLIENT_OPTIONS, check_client
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog
 from millstream.model.connector import Option, Options, SourceDeclaration
 from millstream.model.guarantee import SourceCapability
 from millstream.model.schema import Schema
@@ -114,12 +116,20 @@ def _check_columns(options: Options, schema: Schema, step: str) -> None:
         msg = "no column is left for the value of messages"
         raise _unfit(msg, step, hint="add one, such as 'value binary'")
     check_format(options, value_schema(options, schema), step)
+    if options["format"] == "debezium":
+        check_told(options, step)
     if options["key_fields"]:
         check_format({"format": options["key_format"]}, key_schema(options, schema), step)
 
 
 def _unfit(msg: str, step: str, *, hint: str, found: object = None, known: object = None) -> InvalidStep:
     return InvalidStep(msg, code="KAFKA-010", step=step, found=found, known=known, hint=hint)
+
+
+def _changelog(options: Options, schema: Schema) -> Changelog | None:
+    """The key of a message is that of the row."""
+    del schema
+    return changelog_of(options, options["key_fields"]) if options["format"] == "debezium" else None
 
 
 def _is_bounded(options: Options) -> bool:
@@ -178,4 +188,6 @@ SOURCE = SourceDeclaration(
     reader="millstream.connectors.kafka.reader:KafkaReader",
     is_bounded=_is_bounded,
     check=_check,
+    changelog=_changelog,
+    decode_again="millstream.connectors.kafka.letters:decode_again",
 )

@@ -102,5 +102,6 @@ DECLARATION = ConnectorDeclaration(
         enumerator="millstream.connectors.memory.source:MemoryEnumerator",
         reader="millstream.connectors.memory.source:MemoryReader",
         is_bounded=_is_bounded,
+        decode_again="millstream.connectors.memory.source:decode_again",
     ),
 )

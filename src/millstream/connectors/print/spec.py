@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.model.changelog import written_as_log
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, SinkDeclaration
 from millstream.model.guarantee import SinkCapability
 
@@ -35,6 +36,7 @@ DECLARATION = ConnectorDeclaration(
         },
         capability=SinkCapability.AT_LEAST_ONCE,
         writer="millstream.connectors.print.sink:PrintWriter",
+        takes_changes=written_as_log,
         committer="millstream.connectors.print.sink:PrintCommitter",
     ),
 )

@@ -9,12 +9,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges, need_whole, refuse_reading
 from millstream.graph.expressions.expression import Expression, parse_expression, parse_predicate
 from millstream.graph.function import FunctionRef
-from millstream.graph.operation import Expressions, Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.operation import Expressions, Operation, Outputs, OverChanges, PlacedStep, ResolvedStep
 from millstream.graph.outputs import key_fields
 from millstream.graph.step import MAIN
 from millstream.graph.texts import ExpressionText
+from millstream.model.changelog import Changelog
 from millstream.model.schema import HIDDEN, Field, Schema
 
 Emit = Literal["epoch", "row", "end"]
@@ -181,6 +183,13 @@ class KeyedAggregate(Operation):
         expressions, fields = aggregated(self.aggregates, schemas[0], step.id)
         return expressions, {MAIN: Schema(key_fields(step, schemas[0]) + fields)}
 
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """What comes is added, what goes is taken out again; a group whose last row goes is deleted."""
+        need_whole(changes, "what goes is taken out of the results, and must be known for that")
+        _check_retractable(self.aggregates, self.emit, changes)
+        changing = ChangingAggregate(aggregates=self.aggregates, emit=self.emit, op=changes.changelog.op)
+        return changing, changing.changelog(changes.keys)
+
     def describe(self) -> str:
         """The aggregates, and when they are told."""
         return f"{aggregates_text(self.aggregates)}; emits per {self.emit}"
@@ -189,6 +198,58 @@ class KeyedAggregate(Operation):
         """Results after every row are kept entry by entry, others as columns."""
         kept_as = "entries" if self.emit == "row" else "columns"
         return {"aggregates": stored_aggregates(self.aggregates, node), "kept_as": kept_as}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChangingAggregate(KeyedAggregate):
+    """Running aggregates over changes, as a plan has them. What it gives are changes of its results, by key."""
+
+    kind = "aggregate"
+    op: str
+    """The column that says what happened, in the rows and in the results."""
+
+    def changelog(self, keys: tuple[str, ...]) -> Changelog | None:
+        """At the end of the input results are final: they are rows then."""
+        return None if self.emit == "end" else Changelog(op=self.op, keys=keys)
+
+    def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
+        """The key, a column for each aggregate, and what became of the result."""
+        # Not super(): a dataclass with slots is another class than the one that its methods were written in.
+        expressions, outputs = KeyedAggregate.gives(self, step, schemas)
+        changelog = self.changelog(step.inputs[0].keys)
+        return expressions, outputs if changelog is None else {MAIN: Schema((*outputs[MAIN], changelog.field))}
+
+    def stored(self, node: ResolvedStep) -> dict[str, Any]:
+        """Besides results, how many rows there are."""
+        return {"aggregates": stored_aggregates(self.aggregates, node), "kept_as": "signed columns"}
+
+
+RETRACTABLE = ("count", "sum", "avg")
+
+
+def is_exact(kind: pa.DataType) -> bool:
+    """Whether what was added to a sum can be taken out again without a trace."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
+def _check_retractable(aggregates: Aggregates, emit: Emit, changes: IncomingChanges) -> None:
+    if changes.changelog.op in changes.keys:
+        msg = f"rows are keyed by {changes.changelog.op!r}, so that a row would not go where it came"
+        raise changes.refused(msg, "CHANGE-003", hint="key by columns of the rows")
+    if emit == "row":
+        msg = "an aggregate over changes cannot emit after every row"
+        raise changes.refused(msg, "CHANGE-005", found="emit='row'", known="epoch, end", hint="use emit='epoch'")
+    expressions, _ = aggregated(aggregates, changes.schemas[0], changes.step)
+    refuse_reading(changes, (expression for _, expression in expressions))
+    for name, aggregate in aggregates:
+        if aggregate.kind not in RETRACTABLE:
+            msg = f"{name} = {aggregate.text} over changes: what goes cannot be taken out of it again"
+            hint = "aggregate these behind .as_rows(), if each change shall count as a row, or leave them out"
+            raise changes.refused(msg, "CHANGE-005", found=aggregate.kind, known=RETRACTABLE, hint=hint)
+        if aggregate.kind != "count" and not is_exact(dict(expressions)[name].type):
+            msg = f"{name} = {aggregate.text} over changes: numbers with a floating point leave traces when they go"
+            hint = f"cast it: CAST({aggregate.of} AS decimal(38, 6))"
+            raise changes.refused(msg, "CHANGE-005", found=str(dict(expressions)[name].type), hint=hint)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from millstream import registry
 from millstream.errors import InvalidStep
 from millstream.graph.operation import Operation
 from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
+from millstream.graph.operations.changes import AsChangelog, AsRows, Normalize
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.operations.enrich import AsyncMap, Lookup
 from millstream.graph.operations.join import Join, TemporalJoin, WindowJoin
@@ -24,7 +25,7 @@ from millstream.graph.operations.window import Window
 _OURS: tuple[type[Operation], ...] = (
     *(Source, EventTime, Filter, Select, WithColumns, PythonMap, MapBatches, Union, KeyedAggregate, Reduce),
     *(Process, CoProcess, Join, WindowJoin, TemporalJoin, TopN, Deduplicate, WindowRank, Lookup, AsyncMap),
-    *(Window, MatchPattern, Patterns, Sample, Sink),
+    *(Window, MatchPattern, Patterns, Sample, AsChangelog, AsRows, Normalize, Sink),
 )
 OPERATIONS: dict[str, type[Operation]] = {operation.kind: operation for operation in _OURS}
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import AS_ROWS, IncomingChanges
 from millstream.graph.function import FunctionRef
-from millstream.graph.operation import Operation, Outputs, PlacedStep, ResolvedStep
+from millstream.graph.operation import Operation, Outputs, OverChanges, PlacedStep, ResolvedStep
 from millstream.graph.outputs import OnError, column_of, with_dead
 from millstream.graph.step import MAIN
+from millstream.model.changelog import Changelog
 from millstream.model.connector import (
     ConnectorSpec,
     Option,
@@ -54,6 +56,12 @@ class Source(Operation):
         if declared.check is not None and not self.open_params:
             declared.check(self.connector.options, self.schema, step.id)
         return (), with_dead({MAIN: self.schema}, self.on_error)
+
+    def declared_changes(self, step: PlacedStep, schemas: Sequence[Schema]) -> Changelog | None:
+        """As the connector says."""
+        del step, schemas
+        told = source_declaration(self.connector).changelog
+        return None if told is None else told(self.connector.options, self.schema)
 
     @property
     def open_params(self) -> list[str]:
@@ -118,6 +126,17 @@ class Sink(Operation):
         if declared.check is not None and not self.open_params:
             declared.check(self.connector.options, schemas[0], step.id)
         return (), {}
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """The connector applies changes, or writes them down, with options that it learns here."""
+        declared, options = sink_declaration(self.connector), self.connector.options
+        if declared.takes_changes is None:
+            msg = f"the sink {self.connector.name!r} adds rows, and these are changes of rows"
+            raise changes.refused(msg, "CHANGE-008", found=changes.changelog.describe(), hint=AS_ROWS)
+        if self.open_params:
+            return self, None
+        learned = declared.takes_changes(options, changes.changelog, changes.step)
+        return dataclasses.replace(self, connector=ConnectorSpec(self.connector.name, {**options, **learned})), None
 
     @property
     def open_params(self) -> list[str]:

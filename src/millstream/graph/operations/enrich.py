@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges, need_whole, no_changes
 from millstream.graph.function import FunctionRef
-from millstream.graph.operation import Operation, Outputs, PlacedStep
+from millstream.graph.operation import Operation, Outputs, OverChanges, PlacedStep
 from millstream.graph.operations.join import right_names
 from millstream.graph.outputs import OnError, with_dead
 from millstream.graph.step import MAIN
@@ -58,6 +59,13 @@ class Lookup(Operation):
         is_outer = self.how == "left"
         looked_up = (Field(name, field.type, field.nullable or is_outer) for name, field in renamed)
         return (), {MAIN: Schema((*rows, *looked_up))}
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """A row that goes finds in the table what it found when it came, as long as that stays as it is."""
+        if self.refresh is not None:
+            raise no_changes(changes, hint="remove refresh=, or look up behind the last aggregate")
+        need_whole(changes, "a delete by key may not have the columns that are looked up")
+        return self, dataclasses.replace(changes.changelog, keys=())
 
     def _check_columns(self, rows: Schema, step: str) -> None:
         for mine, theirs in self.on:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges, filtered, made_by_function, need_whole, projected
 from millstream.graph.expressions.expression import Expression, parse_expression, parse_predicate
 from millstream.graph.function import FunctionRef
-from millstream.graph.operation import Operation, Outputs, PlacedStep
+from millstream.graph.operation import Operation, Outputs, OverChanges, PlacedStep
 from millstream.graph.outputs import OnError, with_dead
 from millstream.graph.step import MAIN
 from millstream.graph.texts import ExpressionText
@@ -31,6 +32,10 @@ class Filter(Operation):
         """The columns that come in."""
         return (("where", parse_predicate(self.where, schemas[0], step=step.id)),), {MAIN: schemas[0]}
 
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """A row goes by the condition by which it came."""
+        return self, filtered(changes, parse_predicate(self.where, changes.schemas[0], step=changes.step))
+
     def describe(self) -> str:
         """The condition."""
         return self.where
@@ -48,6 +53,11 @@ class Select(Operation):
         """The columns that are named."""
         return _projected(self.columns, schemas[0], step.id)
 
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """What happened must be among the columns; it may have another name behind it."""
+        expressions, _ = _projected(self.columns, changes.schemas[0], changes.step)
+        return self, projected(changes, expressions)
+
     def describe(self) -> str:
         """The columns."""
         return _columns_text(self.columns)
@@ -63,11 +73,17 @@ class WithColumns(Operation):
 
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """The columns that come in, each in its place, and the new ones behind them."""
-        (schema,) = schemas
+        return self._projected(schemas[0], step.id)
+
+    def _projected(self, schema: Schema, step: str) -> Outputs:
         given = dict(self.columns)
         kept = [(name, given.get(name, f"`{name}`")) for name in schema.names]
         added = [(name, text) for name, text in self.columns if name not in schema]
-        return _projected((*kept, *added), schema, step.id)
+        return _projected((*kept, *added), schema, step)
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """What happened must not be replaced."""
+        return self, projected(changes, self._projected(changes.schemas[0], changes.step)[0])
 
     def describe(self) -> str:
         """The columns that are added or replaced."""
@@ -89,6 +105,13 @@ class PythonMap(Operation):
         """The columns that the function makes, or those that come in."""
         del step
         return (), with_dead({MAIN: self.schema or schemas[0]}, self.on_error)
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """Functions see what happened and must hand it on. They must answer for a row that goes as they did when it came."""
+        changes = changes._replace(kind=self.shape.replace("_rows", ""))
+        if self.shape != "map":
+            need_whole(changes, "nothing tells which columns the function looks at, and a delete by key has few")
+        return self, made_by_function(changes, self.schema or changes.schemas[0])
 
     def describe(self) -> str:
         """The function, and what is made of its answers."""
@@ -114,6 +137,10 @@ class MapBatches(Operation):
         del step, schemas
         return (), {MAIN: self.schema}
 
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """As for functions of single rows."""
+        return self, made_by_function(changes, self.schema)
+
     def describe(self) -> str:
         """The function."""
         return self.function.describe()
@@ -137,6 +164,17 @@ class Union(Operation):
                 raise InvalidStep(msg, code="STEP-045", step=step.id, found=other.ddl, known=first.ddl, hint=hint)
         fields = (Field(f.name, f.type, any(schema[f.name].nullable for schema in schemas)) for f in first)
         return (), {MAIN: Schema(tuple(fields))}
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """Of rows that come and go whole it does not matter which stream was first."""
+        need_whole(changes, "of two changes of a key, nothing tells which came last")
+        if any(each is None or not each.is_whole or each.op != changes.changelog.op for each in changes.came):
+            msg = "union of changes with rows, or with changes of another form"
+            found = "; ".join("rows" if each is None else each.describe() for each in changes.came)
+            hint = "make all of them changes of one form, with the same column for what happened"
+            raise changes.refused(msg, "CHANGE-006", found=found, hint=hint)
+        # Rows of two tables may have the same key.
+        return self, dataclasses.replace(changes.changelog, keys=())
 
     def describe(self) -> str:
         """The same for every union."""

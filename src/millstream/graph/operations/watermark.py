@@ -9,9 +9,10 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.graph.changes import IncomingChanges
 from millstream.graph.expressions.expression import parse_predicate
 from millstream.graph.function import FunctionRef
-from millstream.graph.operation import Operation, Outputs, PlacedStep
+from millstream.graph.operation import Operation, Outputs, OverChanges, PlacedStep
 from millstream.graph.outputs import OnError, column_of, with_dead
 from millstream.graph.step import MAIN
 from millstream.graph.texts import ExpressionText
@@ -133,6 +134,10 @@ class EventTime(Operation):
     def error_policy(self) -> str:
         """As given."""
         return self.on_error
+
+    def over_changes(self, changes: IncomingChanges) -> OverChanges:
+        """Rows stay as they are."""
+        return self, changes.changelog
 
     def describe(self) -> str:
         """The column, and how the watermark follows it."""

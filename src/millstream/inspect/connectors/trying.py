@@ -7,7 +7,7 @@ import dataclasses
 import json
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.resolve import resolve_graph
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.connector import sink_declaration, source_declaration
+from millstream.model.params import read_params
+from millstream.plan.passes.bind import bind, refuse_open
 from millstream.records.codecs import Row, shown_rows
 from millstream.registry import load
 
@@ -64,7 +66,9 @@ class SinkLook:
     found: list[str] | None
 
 
-def try_step(job: Job, step: str, *, limit: int, seconds: float) -> FirstRows | SinkLook:
+def try_step(
+    job: Job, step: str, *, limit: int, seconds: float, params: Mapping[str, Any] | None = None
+) -> FirstRows | SinkLook:
     """Look at a source or sink of a job.
 
     Args:
@@ -72,9 +76,12 @@ def try_step(job: Job, step: str, *, limit: int, seconds: float) -> FirstRows | 
         step: the id of the step.
         limit: rows and bad records to read of a source.
         seconds: how long to wait for them.
+        params: values of the job's parameters, as a run would be given them.
     """
-    nodes = resolve_graph(job.model).nodes
+    values = read_params(job.model.requirements.params, params or {})
+    nodes = resolve_graph(bind(job.model, values)).nodes
     node = next((each for each in nodes if each.id == step), None)
+    refuse_open([] if node is None else [node])
     if node is not None and isinstance(node.operation, Source):
         return _first_rows(job, node, node.operation, limit, seconds)
     if node is not None and isinstance(node.operation, Sink):

@@ -73,7 +73,7 @@ def open_planner(
             if origin.begins_run:
                 plan = msgspec.structs.replace(plan, sources=_next_run(plan.sources, sources))
             if origin.begins_run and origin.run.carry == "position":
-                plan = EpochPlan(epoch=plan.epoch, now=plan.now, sources=plan.sources)
+                plan = EpochPlan(epoch=plan.epoch, now=plan.now, sources=plan.sources, replayed=plan.replayed)
             else:
                 planner.state = restored_state(restored, uids, planner.at_source)
             planner.start_from(plan)
@@ -111,6 +111,7 @@ def restored_plan(savepoint: Savepoint, uids: dict[str, str]) -> EpochPlan:
         jumps={},
         conflated=[],
         dropped={},
+        replays={},
         watermarks={names[step]: mark for step, mark in watermarks.items() if step in names and mark > MIN_TIME},
         combined={name: mark for steps, mark in combined.items() if (name := _all_renamed(steps, names))},
         paused=[],

@@ -18,7 +18,8 @@ from millstream.jobmaster.planner.alignment import paused
 from millstream.jobmaster.planner.asking import SourceQueries, SourceReading, Waiting, drained_by, stated_by, waiting_of
 from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import PlannerState, learn
-from millstream.jobmaster.planner.shares import spread
+from millstream.jobmaster.planner.replays import ReplayQueue
+from millstream.jobmaster.planner.shares import level_0_tasks
 from millstream.jobmaster.planner.time_steps import combinations, event_time_of, time_steps
 from millstream.jobmaster.planner.watermarks import (
     PlanningFacts,
@@ -56,6 +57,7 @@ class Planner:
         clock: Clock,
         state: PlannerState | None,
     ) -> None:
+        self._replays = ReplayQueue(deployment)
         self._deployment, self._sources, self._clock = deployment, sources, clock
         self._time_steps = time_steps(deployment)
         self._event_time_of = event_time_of(deployment)
@@ -92,6 +94,7 @@ class Planner:
             watermarks={step: mark for step, mark in restored.watermarks.items() if step in self._time_steps},
             combined={n: m for n, m in restored.combined.items() if n in map(combined_name, self._combinations)},
             finished=[name for name in restored.finished if name in self._sources and not restored.terminal],
+            replayed=restored.replayed,
         )
 
     def initial(self) -> EpochPlan:
@@ -99,7 +102,7 @@ class Planner:
         if self._origin is not None:
             return self._origin
         positions = {name: source.initial() for name, source in self._sources.items()}
-        return EpochPlan(epoch=-1, now=self.state.started, sources=positions)
+        return EpochPlan(epoch=-1, now=self.state.started, sources=positions, replayed=self._replays.before)
 
     def drain(self) -> None:
         """Read nothing more; the next epoch is the last."""
@@ -139,10 +142,11 @@ class Planner:
         if self._is_draining:
             return self._terminal(last, plan.now)
         is_restored = last.epoch == -1 and self._origin is not None
-        if plan.reached != last.reached or self._is_due(plan) or is_restored:
+        if plan.reached != last.reached or plan.replays or self._is_due(plan) or is_restored:
             return plan
         if len(plan.finished) == len(self._sources):
-            return self._terminal(last, plan.now)
+            asked = self._replays.next(last.replayed, at_once=True)
+            return _replaying(plan, last, asked) if asked else self._terminal(last, plan.now)
         return plan if _is_realigned(plan, last) else last
 
     def first(self, last: EpochPlan) -> EpochPlan:
@@ -173,6 +177,7 @@ class Planner:
             jumps={},
             conflated=[],
             dropped={},
+            replays={},
             follows=last.digest,
             savepoint=savepoint,
         )
@@ -202,13 +207,12 @@ class Planner:
         now = self._now(last, advances)
         self._stated, self._drained = stated_by(advances), drained_by(advances)
         self._known = {name: advance.partitions for name, advance in advances.items()}
-        facts = self._facts(last, now)
-        steps = self._time_steps.values()
+        facts, steps = self._facts(last, now), self._time_steps.values()
         before = watermarks_before(steps, facts, last)
         marks = decide_watermarks(steps, self._combinations, self.state, facts, before)
         positions = {n: self._position(last, n) if n in last.finished else a.position for n, a in advances.items()}
         finished = sorted(name for name, advance in advances.items() if advance.finished or name in last.finished)
-        return EpochPlan(
+        plan = EpochPlan(
             epoch=last.epoch + 1,
             now=now,
             sources=positions,
@@ -223,6 +227,7 @@ class Planner:
             conflated=sorted(name for name, reading in readings.items() if reading.is_conflated),
             follows=last.digest,
         )
+        return _replaying(plan, last, self._replays.next(last.replayed))
 
     def _terminal(self, last: EpochPlan, now: int) -> EpochPlan:
         return EpochPlan(
@@ -233,6 +238,7 @@ class Planner:
             previous=last.watermarks,
             previous_combined=last.combined,
             finished=sorted(self._sources),
+            replayed=last.replayed,
             terminal=True,
             follows=last.digest,
         )
@@ -272,17 +278,12 @@ class Planner:
             if name in end.sources and end.sources[name] != self._position(start, name)
             for split in source.splits(self._position(start, name), end.sources[name])
         ]
-        shares = spread(splits, self._deployment.plan.parallelism)
-        return [
-            TaskInput(
-                task=number,
-                tasks=len(shares),
-                plan=end,
-                splits=[(name, split.partition, split.body) for name, split in share],
-                run=run,
-            )
-            for number, share in enumerate(shares)
-        ]
+        return level_0_tasks([*splits, *self._replays.splits(end)], end, run, self._deployment.plan.parallelism)
+
+
+def _replaying(plan: EpochPlan, last: EpochPlan, asked: dict[str, str]) -> EpochPlan:
+    """The plan, which also serves requests to replay dead letters."""
+    return msgspec.structs.replace(plan, replays=asked, replayed={**last.replayed, **asked})
 
 
 def _is_realigned(plan: EpochPlan, last: EpochPlan) -> bool:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from millstream.errors import InvalidPlan
 from millstream.graph.model import Component, StreamModel
+from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.step import partition_text
+from millstream.model.connector import replaces, source_declaration
 from millstream.model.guarantee import SINKS_FOR, SOURCES_FOR, Guarantee
 from millstream.model.ids import StepId
 from millstream.plan.deployment import Deployment
@@ -16,6 +18,8 @@ _HINTS = {
     "PLAN-012": "start with job.source('name', ms.files('in/')) and end with .sink('name', ms.print())",
     "PLAN-040": "use other connectors, or name a weaker guarantee: Job(..., guarantee='at_least_once')",
     "PLAN-041": "move the step behind the last key_by or rebalance, or name a weaker guarantee",
+    "PLAN-044": "use sources that end, or write='append' or 'upsert'",
+    "PLAN-045": "use on_stop='cancel' or 'suspend': the same run goes on at the next start",
     "PLAN-042": "leave the checkpoint out, or name a stronger guarantee: Job(..., guarantee='at_least_once')",
 }
 
@@ -36,6 +40,7 @@ def validate(model: StreamModel, deployment: Deployment) -> StreamModel:
     if guarantee is Guarantee.BEST_EFFORT and deployment.checkpoint is not None:
         text = f"best_effort keeps no checkpoint, and {deployment.checkpoint!r} is given as one"
         problems.append(_Problem("PLAN-042", text))
+    problems += _replacing(model, deployment)
     if problems:
         codes = dict.fromkeys(problem.code for problem in problems)
         is_promised = bool({"PLAN-040", "PLAN-041"} & codes.keys())
@@ -63,6 +68,29 @@ def _incapable(model: StreamModel) -> Iterator[_Problem]:
             known = ", ".join(sorted(needed[part.role]))
             text = f"{part.role} {part.step!r} ({part.name}) is {part.capability}, needed is one of {known}"
             yield _Problem("PLAN-040", text)
+
+
+def _replacing(model: StreamModel, deployment: Deployment) -> Iterator[_Problem]:
+    """Sinks that show the result of a run at its end: there must be one, and it must be the whole."""
+    sinks = [step.id for step in model.steps if isinstance(step.operation, Sink) and _replaces(step.operation)]
+    endless = [step.id for step in model.steps if isinstance(step.operation, Source) and _is_endless(step.operation)]
+    for sink in sinks:
+        if endless:
+            yield _Problem(
+                "PLAN-044",
+                f"sink {sink!r} replaces its result at the end of a run, and source {endless[0]!r} has no end",
+            )
+        elif (deployment.on_stop or model.requirements.on_stop) == "drain":
+            text = f"sink {sink!r} shows whole results, and a run that is drained by a signal would leave half of one"
+            yield _Problem("PLAN-045", text)
+
+
+def _replaces(sink: Sink) -> bool:
+    return replaces(sink.connector.options)
+
+
+def _is_endless(source: Source) -> bool:
+    return not source_declaration(source.connector).is_bounded(source.connector.options)
 
 
 def _nondeterministic(model: StreamModel) -> Iterator[_Problem]:

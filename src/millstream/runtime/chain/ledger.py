@@ -20,6 +20,8 @@ class Ledger:
         self.now = now
         self.clock = clock or VertexClock({}, {})
         self._bad: dict[str, BadRecords] = {}
+        self.is_replaying = False
+        """Whether the rows at work are those of dead letters: their event times move no watermark."""
 
     def bad_records(self, step: str, on_error: OnError | None) -> BadRecords:
         """The policy of a step, kept for the life of the task; `None` where a step offers no choice."""

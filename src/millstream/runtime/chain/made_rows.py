@@ -14,8 +14,8 @@ from millstream.records.codecs import rows_to_batch
 
 NOT_A_ROW = "(not a row)"
 """Stands for the columns of what is no row, so that a schema refuses it by name."""
-Refuse = Callable[[Any, Exception], None]
-"""Takes a bad row and what is wrong with it."""
+Refuse = Callable[[Any, Exception, int], None]
+"""Takes a bad row, what is wrong with it, and its place among those that were made."""
 
 
 def to_batch(made: Iterable[Any], schema: Schema, refuse: Refuse) -> tuple[list[int] | None, pa.RecordBatch]:
@@ -30,7 +30,7 @@ def to_batch(made: Iterable[Any], schema: Schema, refuse: Refuse) -> tuple[list[
         try:
             rows_to_batch([row], schema)
         except MillstreamError as problem:
-            refuse(row, problem)
+            refuse(row, problem, place)
         else:
             kept.append(place)
     return kept, rows_to_batch([rows[place] for place in kept], schema)

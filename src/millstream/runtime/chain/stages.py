@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.errors import StepFailed
+from millstream.graph.operations.changes import AsChangelog, AsRows
 from millstream.graph.operations.enrich import AsyncMap, Lookup
 from millstream.graph.operations.rows import Filter, MapBatches, PythonMap, Select, Union, WithColumns
 from millstream.graph.operations.watermark import EventTime
@@ -20,11 +21,13 @@ from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.chain.async_map import answers
 from millstream.runtime.chain.event_time import Timing
+from millstream.runtime.chain.kept_changes import check_batch, check_kinds
 from millstream.runtime.chain.ledger import Ledger
 from millstream.runtime.chain.lookup import LookupJoin
 from millstream.runtime.chain.made_rows import to_batch
 from millstream.runtime.chain.python_steps import python_stage
 from millstream.runtime.expressions import Predicate, Projection, evaluated
+from millstream.runtime.taken_rows import taken_from
 
 Stage = Callable[[Batch, Ledger], Iterable[Batch]]
 """One stage of a chain: takes a batch, gives the batches behind it."""
@@ -71,6 +74,18 @@ def _pass_stage(node: StreamNode) -> Stage:
     step = node.id
 
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        _passed(ledger.count(step), batch.num_rows)
+        return (batch,)
+
+    return stage
+
+
+def _changelog_stage(node: StreamNode) -> Stage:
+    step, changelog = node.id, node.changelog
+    assert changelog is not None, "it declares one"
+
+    def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
+        check_kinds(step, batch.rows, changelog)
         _passed(ledger.count(step), batch.num_rows)
         return (batch,)
 
@@ -130,14 +145,18 @@ def _async_stage(node: StreamNode) -> Stage:
 
     def stage(batch: Batch, ledger: Ledger) -> Iterable[Batch]:
         counts, bad = ledger.count(node.id), ledger.bad_records(node.id, operation.on_error)
-        rows = batch_to_rows(batch.rows)
+        rows, taken = batch_to_rows(batch.rows), taken_from(batch)
         counts.rows_in += len(rows)
         all_answers = answers(operation, rows)
         for answer in all_answers:
             if answer.problem is not None:
-                bad.refuse(rows[answer.place], answer.problem)
+                bad.refuse(rows[answer.place], answer.problem, taken=taken(answer.place))
         given = [answer for answer in all_answers if answer.problem is None]
-        kept, values = to_batch([answer.row for answer in given], node.outputs["main"], bad.refuse)
+
+        def refuse(row: Any, problem: Exception, number: int) -> None:
+            bad.refuse(row, problem, taken=taken(given[number].place))
+
+        kept, values = to_batch([answer.row for answer in given], node.outputs["main"], refuse)
         counts.passed += values.num_rows
         counts.rows_out += values.num_rows
         places = np.array([answer.place for answer in given], np.int64)
@@ -168,7 +187,10 @@ def _batches_stage(node: StreamNode) -> Stage:
             made = function(batch.rows)
         except USER_PROBLEMS as problem:
             raise failure(step, f"a batch of {batch.num_rows} rows", problem) from problem
-        return (Batch(_checked_batch(step, made, schema, batch.num_rows), batch.times),)
+        checked = _checked_batch(step, made, schema, batch.num_rows)
+        if node.changelog is not None:
+            check_batch(step, batch.rows, checked, node.changelog)
+        return (Batch(checked, batch.times),)
 
     return stage
 
@@ -203,6 +225,8 @@ STAGES: dict[type, Callable[[StreamNode], Stage]] = {
     EventTime: _event_time_stage,
     MapBatches: _batches_stage,
     Union: _pass_stage,
+    AsChangelog: _changelog_stage,
+    AsRows: _pass_stage,
     Lookup: _lookup_stage,
     AsyncMap: _async_stage,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -12,7 +13,6 @@ from millstream.records.batch import TIME, Batch
 from millstream.records.codecs import batch_to_ipc
 from millstream.runtime.exchange.cells import AFTER, BEFORE, Outbox
 from millstream.runtime.exchange.senders import Target, by_key, split_by
-from millstream.runtime.operators.aggregate.accumulate import Accumulators
 
 BIN = HIDDEN + "bin"
 """Hidden column: start of the slide-long bin a row falls into."""
@@ -20,6 +20,25 @@ _ROWS = 1 << 20
 
 Binner = Callable[[Batch, int], tuple[Batch, "pa.Array | None"]]
 """Takes rows and their phase; gives the rows that are not late, and their bins."""
+
+
+class RowCombiner(Protocol):
+    """Makes partial results of rows."""
+
+    keeps_time: bool
+    """Whether the newest event time of a group is kept beside its results."""
+
+    def inputs(self, rows: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
+        """What the results need of rows, as named columns."""
+        ...
+
+    def combine(self, table: pa.Table, by: list[str]) -> pa.Table:
+        """Partial results of rows."""
+        ...
+
+    def merge(self, table: pa.Table, by: list[str]) -> pa.Table:
+        """Partial results of partial results."""
+        ...
 
 
 class CombiningSender:
@@ -30,7 +49,7 @@ class CombiningSender:
         target: Target,
         outbox: Outbox,
         keys: tuple[str, ...],
-        accumulators: Accumulators,
+        accumulators: RowCombiner,
         counts: StepCounts,
         binner: Binner | None = None,
     ) -> None:

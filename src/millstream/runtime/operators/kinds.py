@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from millstream.errors import InvalidPlan
 from millstream.graph.operation import Operation
-from millstream.graph.operations.aggregate import KeyedAggregate, Reduce
+from millstream.graph.operations.aggregate import ChangingAggregate, KeyedAggregate, Reduce
+from millstream.graph.operations.changes import Normalize
 from millstream.graph.operations.join import Join, TemporalJoin, WindowJoin
 from millstream.graph.operations.pattern import MatchPattern
 from millstream.graph.operations.process import CoProcess, Process
@@ -24,6 +25,8 @@ from millstream.state.slots import Store
 
 KINDS: dict[type[Operation], tuple[str, ...]] = {
     KeyedAggregate: ("aggregate.operator:AGGREGATE", "aggregate.running:AGGREGATE_BY_ROW"),
+    ChangingAggregate: ("aggregate.changing:CHANGING_AGGREGATE",),
+    Normalize: ("normalize.operator:NORMALIZE",),
     Reduce: ("aggregate.running:REDUCE",),
     Process: ("process.operator:PROCESS",),
     CoProcess: ("process.co_process:CO_PROCESS", "process.broadcast:BROADCAST_PROCESS"),

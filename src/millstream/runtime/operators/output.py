@@ -42,7 +42,7 @@ class RowOutput:
         """Hand on what is held."""
         if not self._rows:
             return
-        kept, batch = to_batch(self._rows, self._schema, self._bad.refuse_result)
+        kept, batch = to_batch(self._rows, self._schema, lambda row, problem, _: self._bad.refuse_result(row, problem))
         times = self._times if kept is None else [self._times[place] for place in kept]
         has_times = times.count(None) < len(times)
         self._counts.rows_out += batch.num_rows

@@ -245,3 +245,15 @@ def test_a_damaged_message_leaves_the_others_as_they_were(data):
     before = outcomes(messages, block)
     after = check_neighbours(messages, [*block[:place], bytes(damaged), *block[place + 1 :]])
     assert {**after, place: None} == {**before, place: None}
+
+
+@pytest.mark.parametrize("kind", ["long", "int", "array<long>", "struct<n:long>", "map<string,long>"])
+def test_a_fraction_is_no_whole_number_beside_a_decimal_either(kind):
+    """Where a column is a decimal, numbers are read as decimals, and Arrow would cut their fractions off."""
+    forms = {"array<long>": "[%s]", "struct<n:long>": '{"n": %s}', "map<string,long>": '{"k": %s}'}
+    messages = [f'{{"n": {forms.get(kind, "%s") % number}, "price": 1.5}}'.encode() for number in ("1.5", "2.0")]
+    schema = schema_of(f"n {kind}, price decimal(10,2)")
+    bad, good = opened("json", schema).decode(messages)
+    assert bad == BadMessage(0, messages[0], bad.error)
+    assert "1.5" in bad.error
+    assert "2" in str(good.rows.column("n")[0].as_py())

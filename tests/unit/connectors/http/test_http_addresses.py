@@ -33,6 +33,7 @@ ALLOWED = allowed_hosts(
         ("100.64.0.1", "private"),
         ("fd00:ec2::254", "private"),
         ("fc00::1", "private"),
+        ("fec0::1", "private"),
         ("0.0.0.0", "no address of a server"),
         ("::", "no address of a server"),
         ("224.0.0.1", "no address of a server"),

@@ -213,3 +213,30 @@ def test_no_secret_is_written_anywhere(api, tmp_path, kind):
     assert "t0ken" not in stored
     sent = [each.query.get("access_token") or each.headers.get("access_token") for each in api.asked]
     assert sent == ["t0ken", "t0ken", "t0ken"]
+
+
+def test_a_secret_in_the_path_is_not_stored_with_the_next_address(api, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKEN", "t0/ken")
+
+    def answer(asked):
+        first = int(asked.query.get("from", 0))
+        following = {"next": f"{api.url}/bot/t0%2Fken/items?from={first + 4}"} if first < 8 else {}
+        return {"items": TABLE[first : first + 4], **following}
+
+    api.answer = answer
+    options = {"records": "items", "paginator": {"type": "link"}}
+    with Reading(f"{api.url}/bot/${{secret:TOKEN}}/items", folder=tmp_path, **options) as reading:
+        assert ids(reading.everything(3)) == list(range(1, 13))
+    assert {each.path for each in api.asked} == {"/bot/t0/ken/items"}
+    stored = json.dumps(reading.path) + "".join(path.read_text("latin-1") for path in tmp_path.iterdir())
+    assert "ken" not in stored.replace("token", "")
+
+
+def test_a_secret_that_an_error_repeats_is_hidden_however_it_is_written(api, monkeypatch):
+    monkeypatch.setenv("TOKEN", "t0 /k+n")
+    api.answer = lambda asked: refused(400, error="no such key: t0%20%2Fk%2Bn, t0+%2Fk%2Bn, t0%20/k%2Bn, t0 /k+n")
+    with pytest.raises(StepFailed) as failed:
+        read_all(f"{api.url}/items", params={"key": "${secret:TOKEN}"})
+    assert "no such key" in str(failed.value)
+    assert "k%2Bn" not in str(failed.value)
+    assert "k+n" not in str(failed.value)

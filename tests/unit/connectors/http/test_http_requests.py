@@ -93,6 +93,13 @@ def test_secrets_are_left_out_of_a_next_address():
     assert without_values(address, {"other"}) == address
 
 
+def test_secrets_of_a_path_are_names_again_in_a_next_address():
+    address = "https://a.example/bot/s3%2Fcret/r?page=2&empty="
+    named = {"TOKEN": "s3/cret"}
+    assert without_values(address, set(), named) == "https://a.example/bot/${secret:TOKEN}/r?page=2&empty="
+    assert without_values(address, set(), {"TOKEN": "other"}) == address
+
+
 def test_an_address_is_shown_without_secrets():
     request = PageRequest(
         "GET", "https://a.example/r?sig=abc&page=1", query=(("token", "t"), ("key", "${secret:KEY}"), ("q", "x y"))

@@ -443,3 +443,15 @@ def test_a_schema_with_times_and_decimals(api):
     (found,) = read_all(f"{api.url}/items", records="items", schema=schema)
     assert str(found["price"]) == "12.340000000000000001"
     assert found["tags"] == ["a"]
+
+
+def test_a_server_that_has_no_room_is_asked_ever_more_seldom(api, monkeypatch):
+    page = pages_of(TABLE, SIZE)
+    api.answer = lambda asked: refused(429) if len(api.asked) <= 4 else page(asked)
+    waits = []
+    rate = {"backoff": 0.01, "max_backoff": 0.05}
+    with Reading(f"{api.url}/items", records="items", paginator={"type": "page"}, rate=rate) as reading:
+        wait = reading.enumerator._intake.wait
+        monkeypatch.setattr(reading.enumerator._intake, "wait", lambda seconds: waits.append(seconds) or wait(seconds))
+        reading.everything()
+    assert [seconds for seconds in waits if seconds] == [0.01, 0.02, 0.04, 0.05]

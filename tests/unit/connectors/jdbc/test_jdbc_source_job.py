@@ -135,6 +135,25 @@ def test_without_a_key_a_job_reads_in_one_epoch(filled, tmp_path):
     assert sorted(ms.read_files(str(tmp_path / "out")).column("n").to_pylist()) == list(range(ROWS))
 
 
+@pytest.mark.parametrize(("carry", "wanted"), [("position", [90, 2]), ("nothing", [90, 92])])
+def test_a_further_run_goes_up_to_a_bound_of_its_own(filled, tmp_path, failpoints, carry, wanted):
+    def run():
+        return job_of(filled, tmp_path / "out", carry=carry).run(local=True, checkpoint=tmp_path / "checkpoint")
+
+    first = run()
+    filled.insert("t", [(9, "a", 1000), (9, "b", 1001)])
+    failpoints("durable:1:raise")
+    with pytest.raises(BaseException, match="durable"):
+        run()
+    failpoints("")
+    # What comes while the second run is interrupted is behind its bound.
+    filled.insert("t", [(9, "c", 1002)])
+    assert run().run == 2
+    rows = ms.read_files(str(tmp_path / "out" / "rows")).column("n").to_pylist()
+    assert [first.rows_in, len(rows) - first.rows_in] == wanted
+    assert 1002 not in rows
+
+
 # A look before the run
 
 

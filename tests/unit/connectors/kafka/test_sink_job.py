@@ -19,6 +19,7 @@ from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError, S
 from millstream.model.ids import Epoch
 from millstream.model.schema import schema_of
 from millstream.records.codecs import rows_to_batch
+from millstream.testing import ADVANCE_CLOCK
 
 pytestmark = pytest.mark.kafka
 
@@ -176,6 +177,18 @@ def test_a_changelog_becomes_a_topic_with_the_last_of_each_key(kafka, topic):
     job.run(local=True)
     assert {message.key(): message.value() for message in kafka.read(topic)} == {b"a": b'{"id":"a","n":2}', b"b": None}
     assert len(kafka.read(topic)) == 2
+
+
+def test_results_over_changes_become_a_topic_without_those_that_are_gone(kafka, topic):
+    rows = [{"id": n, "user": user, "kind": "insert"} for n, user in enumerate("aabb")]
+    changes = [*rows, dict(ADVANCE_CLOCK(0)), *({**row, "kind": "delete"} for row in rows[1:])]
+    job = ms.Job(f"job-{topic}")
+    stream = job.source("rows", ms.memory(changes), schema="id long, user string, kind string")
+    counts = stream.as_changelog(op="kind", images="both").key_by("user").aggregate(n=ms.count(), id="counts")
+    counts.sink("out", ms.kafka(topic, servers=kafka.servers, mode="upsert", key_fields="user"))
+    job.run(local=True)
+    newest = {message.key(): message.value() for message in kafka.read(topic)}
+    assert newest == {b"a": b'{"user":"a","n":1}', b"b": None}
 
 
 def test_rows_choose_their_topic_and_equal_ones_a_partition(kafka):

@@ -29,7 +29,8 @@ def change(source, random, ids):
     return "SELECT 1"
 
 
-def some_changes(source, random, ids):
+def some_changes(source, random, ids, note=lambda: None):
+    """A few transactions, of which some are rolled back; `note` is called behind each."""
     for _ in range(random.randrange(1, 6)):
         is_kept, before = random.random() < 0.8, set(ids)
         statements = [change(source, random, ids) for _ in range(random.randrange(1, 5))]
@@ -37,6 +38,7 @@ def some_changes(source, random, ids):
         if not is_kept:
             ids.clear()
             ids.update(before)
+        note()
 
 
 def rolled_back(source, statements):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import NewPartitions, NewTopic
 from tests.servers.kafka import KafkaServer
 from tests.unit.connectors.sources.source_contract import SourceContract, walked
 from tests.unit.connectors.sources.source_under_test import Opened, SourceUnderTest, as_multiset, logged
@@ -205,6 +205,22 @@ def test_an_end_is_frozen_when_the_source_starts(kafka, tmp_path):
     opened.close()
 
 
+def test_a_further_run_ends_where_the_topic_ends_by_then(kafka, tmp_path):
+    source = KafkaUnderTest(kafka, tmp_path, until="latest", partitions=1)
+    first = Opened(source)
+    path, _ = walked(first, first.initial(), 50)
+    first.close()
+    source.add(4)
+    kafka.admin.create_partitions([NewPartitions(source.topic, 2)])[source.topic].result(30)
+    kafka.await_leaders(source.topic, 2)
+    second = Opened(source, token=2, lineage="L2")
+    start = second.next_run(path[-1])
+    kafka.send(source.topic, encoded(numbered(100, 1)), partition=1)
+    assert [row["n"] for row in walked(second, start, 50)[1]] == [23, 24, 25, 26]
+    assert second.initial() != first.initial(), "a run that carries nothing ends there too"
+    second.close()
+
+
 def test_an_end_by_time_and_offsets(kafka, tmp_path):
     topic = kafka.topic(1)
     for number in range(6):
@@ -341,23 +357,26 @@ def test_records_that_go_between_plan_and_reading(kafka, tmp_path, policy):
     opened.close()
 
 
-def test_another_topic_of_the_same_name(kafka, tmp_path):
-    source = KafkaUnderTest(kafka, tmp_path, partitions=1)
-    opened = Opened(source)
-    path, _ = walked(opened, opened.initial(), 5, until=5)
-    kafka.admin.delete_topics([source.topic])[source.topic].result(30)
-    from confluent_kafka.admin import NewTopic
-
+def made_anew(kafka, topic, rows):
+    """Another topic of the same name takes the place of one."""
+    kafka.admin.delete_topics([topic])[topic].result(30)
     until = time.monotonic() + 30
     while True:
         try:
-            kafka.admin.create_topics([NewTopic(source.topic, 1, 1)])[source.topic].result(30)
+            kafka.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
             break
         except Exception:
             assert time.monotonic() < until
             time.sleep(0.1)
-    kafka.await_leaders(source.topic, 1)
-    kafka.send(source.topic, encoded(numbered(500, 30)))
+    kafka.await_leaders(topic, 1)
+    kafka.send(topic, encoded(rows))
+
+
+def test_another_topic_of_the_same_name(kafka, tmp_path):
+    source = KafkaUnderTest(kafka, tmp_path, partitions=1)
+    opened = Opened(source)
+    path, _ = walked(opened, opened.initial(), 5, until=5)
+    made_anew(kafka, source.topic, numbered(500, 30))
     later = Opened(source, token=2)
     with pytest.raises(StepFailed) as lost:
         later.advance(path[-1], 10)
@@ -368,6 +387,71 @@ def test_another_topic_of_the_same_name(kafka, tmp_path):
     assert [row["n"] for row in rows] == list(range(500, 530))
     skipping.close()
     opened.close()
+
+
+def test_a_shorter_topic_of_the_same_name_is_noticed_at_once(kafka, tmp_path):
+    """Waiting for the next look at topics, it could grow beyond the position and be read on from there."""
+    source = KafkaUnderTest(kafka, tmp_path, partitions=1, discover="1h")
+    opened = Opened(source)
+    path, _ = walked(opened, opened.initial(), 5, until=20)
+    made_anew(kafka, source.topic, numbered(500, 3))
+    with pytest.raises(StepFailed, match="KAFKA-013"):
+        opened.advance(path[-1], 10)
+    opened.close()
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_plan_is_not_read_from_another_topic_of_its_name(kafka, tmp_path, policy):
+    """An epoch that was planned before the job ended is run again after it, and the offsets of its plan are there."""
+    source = KafkaUnderTest(kafka, tmp_path, partitions=1, on_data_loss=policy)
+    opened = Opened(source)
+    start = opened.initial()
+    end = opened.advance(start, 20).position
+    opened.close()
+    made_anew(kafka, source.topic, numbered(500, 30))
+    later = Opened(source, token=2)
+    if policy == "fail":
+        with pytest.raises(StepFailed, match="KAFKA-013"):
+            later.splits(start, end)
+    else:
+        assert list(later.splits(start, end)) == []
+        _, rows = walked(later, end, 10, until=30)
+        assert [row["n"] for row in rows] == list(range(500, 530))
+    later.close()
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_range_behind_the_end_of_its_partition_is_gone(kafka, tmp_path, policy):
+    source = KafkaUnderTest(kafka, tmp_path, partitions=1, count=3, on_data_loss=policy)
+    opened = Opened(source)
+    parts = opened._reader().read([source.topic, 0, 5, 10])
+    if policy == "fail":
+        with pytest.raises(StepFailed) as lost:
+            list(itertools.islice(parts, 3))
+        assert (lost.value.code, lost.value.found) == ("KAFKA-013", "offsets 5 to 9")
+    else:
+        assert list(itertools.islice(parts, 3)) == [LostRows(5, "data_loss")]
+    opened.close()
+
+
+def test_a_partition_that_is_shorter_than_what_was_read_of_it(kafka, tmp_path, monkeypatch):
+    """As after a leader that lacked records took over: nothing behind the position may be taken for what was there."""
+    monkeypatch.setattr("millstream.connectors.kafka.source._SHORT_SECONDS", 0.0)
+    source = KafkaUnderTest(kafka, tmp_path, partitions=1)
+    opened = Opened(source)
+    position = opened.initial()
+    position["topics"][source.topic]["at"]["0"] = 40
+    with pytest.raises(StepFailed) as lost:
+        opened.advance(position, 10)
+    assert (lost.value.code, lost.value.found) == ("KAFKA-013", "offset 40, and the end is 23")
+    opened.close()
+    skipping = Opened(source.with_options(on_data_loss="skip"), token=2)
+    moved = skipping.advance(position, 10).position
+    assert list(skipping.splits(position, moved)) == []
+    source.add(4)
+    _, rows = walked(skipping, moved, 10, until=4)
+    assert [row["n"] for row in rows] == list(range(23, 27))
+    skipping.close()
 
 
 # Transactions
@@ -506,3 +590,20 @@ def test_a_job_reads_a_topic_and_tells_what_waits(kafka, tmp_path):
     assert (result.rows_in, result.rows_out) == (40, 40)
     assert seen[0].lag == sum(seen[0].lags.values()) == 30
     assert set(seen[0].lags) == {f"in/{topic}/0", f"in/{topic}/1"}
+
+
+@pytest.mark.parametrize("carry", ["position", "state"])
+def test_another_run_reads_what_came_since_up_to_an_end_of_its_own(kafka, tmp_path, carry):
+    topic, sent = kafka.topic(2), 0
+    for number, count in enumerate((20, 7, 0, 5), start=1):
+        kafka.send(topic, encoded(numbered(sent, count)))
+        if number == 4:
+            kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+            kafka.await_leaders(topic, 3)
+        job = ms.Job("kafka-runs", rows_per_epoch=10, carry=carry)
+        spec = kafka_spec(topic, servers=kafka.servers, start="earliest", until="latest")
+        job.source("in", spec, schema="n long, user string").sink("out", ms.files(tmp_path / "out"))
+        result = job.run(local=True, checkpoint=tmp_path / "c")
+        sent += count
+        assert (result.run, result.rows_in) == (number, count)
+        assert sorted(ms.read_files(tmp_path / "out")["n"].to_pylist()) == list(range(sent))

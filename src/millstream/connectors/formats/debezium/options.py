@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from millstream.errors import InvalidStep
+from millstream.model.changelog import Changelog
 from millstream.model.connector import Option, Options
 from millstream.model.schema import Schema
 
@@ -68,6 +69,20 @@ DEBEZIUM = {
         doc="whether a truncated table is a bad message, or passed over",
     ),
 }
+
+
+def changelog_of(options: Options, keys: Sequence[str]) -> Changelog | None:
+    """Of what form changes are, if a column says what happened: an update is the new row alone."""
+    op = next((name for name, part in options["envelope"].items() if part == "op"), None)
+    return None if op is None else Changelog(op=op, keys=tuple(keys))
+
+
+def check_told(options: Options, step: str) -> None:
+    """Refuse to read changes of which nothing says what happened."""
+    if changelog_of(options, ()) is None:
+        msg = "no column says what happened to a row, so that changes would be taken for rows"
+        hint = "add 'op string' to schema= and envelope={'op': 'op'}; .as_rows() takes each change for a row"
+        raise InvalidStep(msg, code="FORMAT-008", step=step, hint=hint)
 
 
 def check_debezium(options: Options, schema: Schema, step: str) -> None:

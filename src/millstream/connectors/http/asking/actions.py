@@ -98,7 +98,14 @@ def _rule_of(value: Any, number: int) -> StatusRule:
 
 
 def decided(
-    rules: Sequence[StatusRule], rates: RateRules, answer: HttpAnswer | None, *, attempt: int, refreshed: bool, now: int
+    rules: Sequence[StatusRule],
+    rates: RateRules,
+    answer: HttpAnswer | None,
+    *,
+    attempt: int,
+    refreshed: bool,
+    now: int,
+    limited: int = 0,
 ) -> AnswerDecision:
     """What to do.
 
@@ -109,6 +116,7 @@ def decided(
         attempt: how often this was asked, counted from 1; waits that the server asked for do not count.
         refreshed: whether this answer is one to new credentials.
         now: milliseconds since 1970.
+        limited: how often the server has said before that it was asked too fast: it is asked ever more seldom.
     """
     rule = _fitting(rules, answer)
     action = _usual(answer) if rule is None else rule.action
@@ -121,7 +129,7 @@ def decided(
         case "rate_limited":
             wait = asked_wait(rates, {} if answer is None else answer.headers, now)
             return AnswerDecision(
-                "rate_limited", backoff(rates, attempt) if wait is None else max(wait, _SHORTEST), why=why
+                "rate_limited", backoff(rates, attempt + limited) if wait is None else max(wait, _SHORTEST), why=why
             )
         case "retry" if attempt < rates.attempts:
             wait = asked_wait(rates, {} if answer is None else answer.headers, now)

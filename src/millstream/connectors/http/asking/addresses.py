@@ -126,7 +126,8 @@ def refusal(address: str) -> str | None:
         return "link-local, where clouds keep their credentials"
     if inner.is_multicast or inner.is_unspecified or inner.is_reserved:
         return "no address of a server"
-    return None if inner.is_global else "private"
+    is_site = isinstance(inner, ipaddress.IPv6Address) and inner.is_site_local
+    return None if inner.is_global and not is_site else "private"
 
 
 def embedded(address: IpAddress) -> IpAddress:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,6 +16,7 @@ import msgspec
 from millstream.connectors.http.asking.addresses import AllowedHosts, followed, host_of
 from millstream.connectors.http.asking.auth import Credential
 from millstream.connectors.http.asking.library import httpcore2, httpx2
+from millstream.connectors.http.asking.packing import unpacked_parts
 from millstream.connectors.http.asking.secrets import Lookup, resolved
 from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, OpenSockets, checked_pool
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, with_texts
@@ -87,7 +88,8 @@ class HttpClient:
         answer = self._pool.handle_request(_wire_request(request, credential, self._extensions))
         with contextlib.closing(answer):
             headers = _headers(answer.headers)
-            return HttpAnswer(answer.status, headers, self._body(_decoded(answer, headers), until))
+            parts = unpacked_parts(answer.iter_stream(), headers.get("content-encoding", ""))
+            return HttpAnswer(answer.status, headers, self._body(parts, until))
 
     def _body(self, parts: Iterable[bytes], until: float) -> bytes:
         taken, size = [], 0
@@ -108,24 +110,6 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
-
-
-def _decoded(answer: httpcore2.Response, headers: Mapping[str, str]) -> Iterable[bytes]:
-    """The body in pieces, unpacked where it was packed for the way."""
-    if headers.get("content-encoding", "identity") == "identity":
-        return answer.iter_stream()
-    stream = _Body(answer.iter_stream())
-    return httpx2.Response(status_code=answer.status, headers=answer.headers, stream=stream).iter_bytes()
-
-
-class _Body(httpx2.SyncByteStream):
-    """A body as the connection gives it."""
-
-    def __init__(self, inner: Iterator[bytes]) -> None:
-        self._inner = inner
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._inner
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext:

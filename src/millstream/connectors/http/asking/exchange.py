@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
+from urllib.parse import quote, quote_plus, urlsplit
 
 from millstream.connectors.http.asking.actions import AnswerDecision, StatusRule, decided
 from millstream.connectors.http.asking.addresses import host_of
@@ -16,7 +17,7 @@ from millstream.connectors.http.asking.secrets import Lookup
 from millstream.connectors.http.paging.page_request import PageRequest, secret_names, shown_address
 from millstream.connectors.http.paging.pages import HttpAnswer
 from millstream.errors import ExternalFailure, MillstreamError, StepFailed
-from millstream.redaction import HIDDEN
+from millstream.redaction import HIDDEN, REFERENCE
 
 _SHOWN = 300
 
@@ -71,13 +72,15 @@ class Exchange:
             ExternalFailure: there is no usable answer, for as often and as long as it was asked for.
             ExchangeClosed: whoever asks is closing.
         """
-        attempt, is_renewed = 1, not self._keeper.can_renew
+        attempt, limited, is_renewed = 1, 0, not self._keeper.can_renew
         while True:
             self._take_turn(request, resting)
             credential = self._keeper.current()
             answer, said = self._sent(request, credential)
             now = self._clock.now()
-            decision = decided(self._rules, self._rates, answer, attempt=attempt, refreshed=is_renewed, now=now)
+            decision = decided(
+                self._rules, self._rates, answer, attempt=attempt, refreshed=is_renewed, now=now, limited=limited
+            )
             self._heed_quota(request, answer, now)
             match decision.action:
                 case "refresh_token":
@@ -86,7 +89,7 @@ class Exchange:
                 case "rate_limited" if self._keeper.rotate(credential):
                     pass
                 case "rate_limited" | "retry":
-                    attempt += decision.action == "retry"
+                    attempt, limited = attempt + (decision.action == "retry"), limited + (decision.action != "retry")
                     self._check_wait(decision.wait, decision.why, request)
                     self._rest(decision.wait, decision.why, resting)
                 case "fail":
@@ -142,9 +145,15 @@ class Exchange:
         """The secrets that go with a request now: an answer may repeat them, and nothing may store or show them."""
         return ({self._lookup(name) for name in secret_names(request)} | self._keeper.secrets()) - {""}
 
+    def secrets_of_path(self, request: PageRequest) -> dict[str, str]:
+        """The secrets by name that the path of a request holds."""
+        return {name: self._lookup(name) for name in REFERENCE.findall(urlsplit(request.url).path)}
+
     def _hidden(self, text: str, request: PageRequest) -> str:
+        """What a server says, without secrets that it repeats, also as they stand in addresses."""
         for value in self.secrets_of(request):
-            text = text.replace(value, HIDDEN)
+            for form in (value, quote(value, safe=""), quote(value), quote_plus(value)):
+                text = text.replace(form, HIDDEN)
         return text
 
 

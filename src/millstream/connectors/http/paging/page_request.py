@@ -166,12 +166,25 @@ def at_address(request: PageRequest, address: str) -> PageRequest:
     return dataclasses.replace(request, url=url, query=kept)
 
 
-def without_values(address: str, hidden: set[str]) -> str:
-    """An address without the query parameters whose value is one of these secrets: it is stored in positions."""
+def without_values(address: str, hidden: set[str], named: Mapping[str, str] | None = None) -> str:
+    """An address as it may be stored in positions.
+
+    Args:
+        address: where the next page is.
+        hidden: secrets; query parameters that hold one are left out.
+        named: secrets of the path by their names, which take their places there.
+    """
     parts = urlsplit(address)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     kept = [(name, value) for name, value in pairs if value not in hidden]
-    return address if len(kept) == len(pairs) else urlunsplit(parts._replace(query=urlencode(kept)))
+    path = parts.path
+    for name, value in (named or {}).items():
+        for form in (quote(value, safe=""), quote(value), value):
+            path = path.replace(form, f"${{secret:{name}}}") if form else path
+    if path == parts.path and len(kept) == len(pairs):
+        return address
+    query = parts.query if len(kept) == len(pairs) else urlencode(kept)
+    return urlunsplit(parts._replace(path=path, query=query))
 
 
 def full_url(request: PageRequest) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from millstream.connectors.decided import decided_once
@@ -34,29 +33,41 @@ class JdbcEnumerator:
     def __init__(self, options: Options, context: SourceContext) -> None:
         require_driver(options, step=context.step)
         self._options, self._context = options, context
+        self._run = ""
+        self._decisions: dict[str, Decision] = {}
         self._probe = open_probe(options, login_of(options, job=context.job, step=context.step))
         self._background = Background()
         self._boundaries = Boundaries(self._boundary, self._background)
         self._settle = duration_ms(options["settle"])
         self._following = Following(self._probe, self._background, options, step=context.step)
 
-    @cached_property
+    @property
     def _decided(self) -> Decision:
-        """What this source is: decided by whoever asks first, and read from the checkpoint ever after."""
+        """What this source is in the run of the position last seen: decided by whoever asks first, then read."""
+        if self._run not in self._decisions:
+            name = f"jdbc-{self._run}" if self._run else "jdbc"
+            stored = decided_once(self._context.log_dir, name, self._decide_now)
+            self._decisions = {self._run: Decision.from_json(stored)}
+        return self._decisions[self._run]
 
-        def decide_now() -> dict[str, Any]:
-            now = int(time.time() * 1000)
-            schema, step = self._context.schema, self._context.step
-            return decide(self._probe, self._options, schema, step=step, now=now).to_json()
+    def _decide_now(self) -> dict[str, Any]:
+        now = int(time.time() * 1000)
+        return decide(self._probe, self._options, self._context.schema, step=self._context.step, now=now).to_json()
 
-        return Decision.from_json(decided_once(self._context.log_dir, "jdbc", decide_now))
-
-    @cached_property
+    @property
     def _statements(self) -> KeyStatements:
         return KeyStatements(dialect=self._probe.dialect, source=self._probe.source, key=self._decided.key)
 
+    def next_run(self, position: Position) -> Position:
+        """Behind the last key that was read, up to the highest one of now. Without a key nothing tells what is new."""
+        if self._options["incremental"] or "key" not in position:
+            return position
+        self._run = self._context.lineage
+        return dataclasses.replace(self._position({**position, "run": self._run}), cuts=()).to_json()
+
     def initial(self) -> Position:
         """Before the first row, with the bound that counts for a source with an end."""
+        self._run = ""
         decided = self._decided
         if not decided.key:
             return _WHOLE
@@ -65,6 +76,7 @@ class JdbcEnumerator:
 
     def advance(self, start: Position, credit: Credit) -> Advance:
         """Ranges for about the credit's rows, as far as their boundaries are known."""
+        self._run = start.get("run", "")
         if not self._decided.key:
             return self._whole(start, credit)
         position = self._position(start)
@@ -170,11 +182,13 @@ class JdbcEnumerator:
         return Advance(position={"done": is_read}, finished=is_read, lag=lag, partitions=(PARTITION,))
 
     def _position(self, value: Position) -> KeyPosition:
+        self._run = value.get("run", "")
         names = tuple(column.name for column in self._decided.key)
         return KeyPosition.from_json(value, names, step=self._context.step)
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """From the positions and the decision alone; the database is not asked."""
+        self._run = end.get("run", "")
         if not self._decided.key:
             is_read = end["done"] and not start["done"]
             return [Split(PARTITION, self._body(kind="whole"), self._decided.total or 0)] if is_read else []

@@ -29,6 +29,8 @@ class KeyPosition:
     has_nulls: bool = False
     """The rows without a key are dealt out, too."""
     cuts: tuple[KeyValues, ...] = ()
+    run: str = ""
+    """The lineage whose run froze the bound; empty in the first run."""
 
     def to_json(self) -> Position:
         """As plans hold it."""
@@ -40,6 +42,7 @@ class KeyPosition:
             "done": self.is_done,
             "nulls": self.has_nulls,
             "cuts": list(self.cuts),
+            **({"run": self.run} if self.run else {}),
         }
 
     @staticmethod
@@ -63,6 +66,7 @@ class KeyPosition:
             is_done=value["done"],
             has_nulls=value["nulls"],
             cuts=tuple(value["cuts"]),
+            run=value.get("run", ""),
         )
 
     def ranges_from(self, start: KeyPosition) -> list[tuple[KeyValues | None, KeyValues]]:

@@ -232,7 +232,11 @@ def _part_type(combine: str, of: pa.DataType | None) -> pa.DataType:
 def _result(parts: list[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
     if len(parts) == 1:
         return (pc.list_value_length(parts[0]) if pa.types.is_list(parts[0].type) else parts[0]).cast(kind)
-    total, count = parts
+    return mean_column(parts[0], parts[1], kind)
+
+
+def mean_column(total: pa.ChunkedArray, count: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Means from sums and counts; null where the sum is."""
     if pa.types.is_decimal(kind):
         values = [decimal_mean(s, n, kind.scale) for s, n in zip(total.to_pylist(), count.to_pylist(), strict=True)]
         return pa.chunked_array([pa.array(values, kind)])

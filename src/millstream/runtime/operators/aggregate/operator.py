@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.graph.operations.aggregate import Aggregate, KeyedAggregate
+from millstream.graph.operations.aggregate import Aggregate, ChangingAggregate, KeyedAggregate
 from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.schema import HIDDEN
@@ -23,7 +23,7 @@ from millstream.state.pages import Due
 from millstream.state.slots import Store, key_columns, own_store
 
 _NEW = HIDDEN + "new"
-_EMIT_ROWS = 131_072
+EMIT_ROWS = 131_072
 
 
 def accumulators_of(node: StreamNode) -> Accumulators:
@@ -100,8 +100,8 @@ class AggregateOperator:
         work.ledger.count(self._node.id).rows_out += rows.num_rows
         if TIME in merged.schema.names:
             rows = rows.append_column(TIME, merged.column(TIME))
-        for start in range(0, rows.num_rows, _EMIT_ROWS):
-            work.emit(MAIN, from_table(rows.slice(start, _EMIT_ROWS)), phase)
+        for start in range(0, rows.num_rows, EMIT_ROWS):
+            work.emit(MAIN, from_table(rows.slice(start, EMIT_ROWS)), phase)
 
 
 def _marked(table: pa.Table, *, new: bool) -> pa.Table:
@@ -141,7 +141,7 @@ def _sender(end: SendingEnd) -> Sender:
 
 AGGREGATE = KeyedKind(
     takes=KeyedAggregate,
-    when=lambda node: not emits_by_row(node),
+    when=lambda node: not emits_by_row(node) and not isinstance(node.operation, ChangingAggregate),
     operator=AggregateOperator,
     stores=_stores,
     sender=_sender,

@@ -22,6 +22,7 @@ from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.runtime.operators.process.operator import ProcessCalls
+from millstream.runtime.taken_rows import taken_from
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due, PageId
 from millstream.state.slots import Store, slots_of, stored_types
@@ -119,6 +120,7 @@ class _BroadcastCalls(ProcessCalls):
                 nowhere = self._context.entry = _without_key(self._states)
                 self._counts.rows_in += batch.num_rows
                 times = None if batch.times is None else batch.times.to_pylist()
+                self._taken = taken_from(batch)
                 self._run_key(process, batch_to_rows(batch.rows), times)
                 if nowhere.is_dirty:
                     msg = "keyed state and timers need a key, which neither broadcast rows nor rows without key_by have"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +25,7 @@ from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.grouping import key_rows
 from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
+from millstream.runtime.taken_rows import TakenRow, taken_from
 from millstream.state.entries import Entries, Entry
 from millstream.state.pages import Due
 from millstream.state.slots import Store, own_store, process_slots, stored_types
@@ -72,6 +73,7 @@ class ProcessCalls:
             if name == MAIN or name in dict(operation.outputs)
         }
         self._main = self._outputs[MAIN]
+        self._taken: Callable[[int], TakenRow]
         self._context = _ProcessContext(self._outputs, work.times.now, node.id, work.params)
         self._function = _bound(operation.function.target, operation.states, self._context)
 
@@ -83,14 +85,15 @@ class ProcessCalls:
         process = getattr(self._function, method)
         for batch, pieces in key_rows(tables, keys or self._node.keys, self._entries):
             self._counts.rows_in += batch.num_rows
+            self._taken = taken_from(batch)
             rows = batch_to_rows(batch.rows)
             times = None if batch.times is None else batch.times.to_pylist()
             for start, end, entry in pieces:
                 self._context.entry = entry
-                self._run_key(process, rows[start:end], None if times is None else times[start:end])
+                self._run_key(process, rows[start:end], None if times is None else times[start:end], start)
 
-    def _run_key(self, process: Any, rows: list[dict[str, Any]], times: list[int] | None) -> None:
-        """One key's rows. A row that fails half way emits nothing."""
+    def _run_key(self, process: Any, rows: list[dict[str, Any]], times: list[int] | None, first: int = 0) -> None:
+        """One key's rows, from a place of the batch on. A row that fails half way emits nothing."""
         context = self._context
         made: list[Any] = []
         ends: list[int] = []
@@ -106,7 +109,7 @@ class ProcessCalls:
             except USER_PROBLEMS as problem:
                 del made[ends[-1] if ends else 0 :]
                 refused += 1
-                self._bad.refuse(row, problem)
+                self._bad.refuse(row, problem, taken=self._taken(first + place))
             ends.append(len(made))
         self._counts.passed += len(rows) - refused
         self._main.extend(made, [None] * len(made) if times is None else _spread(times, ends))

@@ -1,0 +1,130 @@
+"""Servers, credentials and TLS of the NATS client: what may be said, and the arguments that come of it.
+
+Passwords, tokens and seeds are named (`${secret:NAME}`), never written.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import Any
+
+from millstream.errors import InvalidStep
+from millstream.model.connector import Option, Options
+from millstream.model.secret import with_secrets
+from millstream.redaction import HIDDEN, REFERENCE
+
+SECRETS = frozenset({"nkey_seed", "password", "token"})
+"""Settings whose value may only be named."""
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "ca_file": (str,),
+    "cert_file": (str,),
+    "connect_timeout": (int, float),
+    "credentials_file": (str,),
+    "domain": (str,),
+    "inbox_prefix": (str,),
+    "key_file": (str,),
+    "name": (str,),
+    "tls": (bool,),
+    "tls_first": (bool,),
+    "tls_hostname": (str,),
+    "user": (str,),
+}
+_STREAM = re.compile(r"[^\s.*>/\\]{1,255}")
+_SUBJECT = re.compile(r"[^\s]{1,1024}")
+_CODE = "NATS-003"
+
+
+def _servers(value: str | list[str]) -> list[str]:
+    """Each as `nats://host:port`."""
+    listed = value.split(",") if isinstance(value, str) else list(value)
+    texts = [re.sub(r"^(nats|tls)://", "", text.strip()) if isinstance(text, str) else "" for text in listed]
+    if not texts or not all(_is_address(text) for text in texts):
+        msg = "'host:port', or a list of several; credentials belong into client="
+        raise ValueError(msg)
+    return [f"nats://{text}" for text in texts]
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and not re.search(r"[/@\s]", host) and port.isdigit()
+
+
+def _stream(value: str) -> str:
+    if not _STREAM.fullmatch(value):
+        msg = "the name of a stream, without spaces, '.', '*', '>' and '/'"
+        raise ValueError(msg)
+    return value
+
+
+def checked_subject(value: str) -> str:
+    """A subject without wildcards."""
+    if not _SUBJECT.fullmatch(value) or not set(value.split(".")).isdisjoint({"", "*", ">"}):
+        msg = "a subject such as 'orders.eu', without spaces and wildcards"
+        raise ValueError(msg)
+    return value
+
+
+def checked_filter(value: str | list[str]) -> list[str]:
+    """Subjects that may have wildcards."""
+    listed = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(text, str) and _SUBJECT.fullmatch(text) and "" not in text.split(".") for text in listed):
+        msg = "subjects such as 'orders.*' or 'orders.>'"
+        raise ValueError(msg)
+    return listed
+
+
+CLIENT_OPTIONS: dict[str, Option] = {
+    "stream": Option(kind=(str,), doc="the name of the JetStream stream", check=_stream),
+    "servers": Option(kind=(str, list, tuple), doc="host:port of one or more servers", check=_servers),
+    "client": Option(kind=(dict,), default={}, doc="credentials, TLS and settings of the client", is_shown=False),
+}
+"""For the source and the sink."""
+
+
+def check_client(options: Options, step: str) -> None:
+    """Refuse settings that are not known, and passwords that are written where they ought to be named."""
+    for name, value in options["client"].items():
+        if name in SECRETS:
+            if not (isinstance(value, str) and REFERENCE.fullmatch(value)):
+                msg = f"the client setting {name!r} is a secret, which is named and not written"
+                hint = f"pass {name!r}: '${{secret:NAME}}' and export NAME where the job runs"
+                raise InvalidStep(msg, code=_CODE, step=step, found=HIDDEN, known="${secret:NAME}", hint=hint)
+        elif name not in _PLAIN:
+            msg = f"the client setting {name!r} cannot be set"
+            raise InvalidStep(msg, code=_CODE, step=step, known=[*_PLAIN, *SECRETS], hint="remove it from client=")
+        elif not isinstance(value, _PLAIN[name]) or (isinstance(value, bool) and bool not in _PLAIN[name]):
+            msg = f"the client setting {name!r} has a value of another type"
+            known = " or ".join(kind.__name__ for kind in _PLAIN[name])
+            found = type(value).__name__
+            raise InvalidStep(msg, code=_CODE, step=step, found=found, known=known, hint="correct it")
+
+
+def connect_arguments(options: Options, *, step: str) -> dict[str, Any]:
+    """Arguments of the client, with the values of secrets: for it alone, never to be shown or kept."""
+    given = {
+        name: with_secrets(value, step=step) if isinstance(value, str) else value
+        for name, value in options["client"].items()
+    }
+    renamed = {
+        "credentials_file": "user_credentials",
+        "nkey_seed": "nkeys_seed_str",
+        "tls_first": "tls_handshake_first",
+    }
+    passed = {"connect_timeout", "inbox_prefix", "name", "password", "tls_hostname", "token", "user", *renamed}
+    arguments = {renamed.get(name, name): value for name, value in given.items() if name in passed}
+    return {"servers": options["servers"], **arguments, **_tls(given, step)}
+
+
+def _tls(given: dict[str, Any], step: str) -> dict[str, Any]:
+    if not given.get("tls", any(name in given for name in ("ca_file", "cert_file", "tls_first"))):
+        return {}
+    try:
+        context = ssl.create_default_context(cafile=given.get("ca_file"))
+        if "cert_file" in given:
+            context.load_cert_chain(given["cert_file"], given.get("key_file"))
+    except (OSError, ssl.SSLError) as problem:
+        msg = "a certificate cannot be loaded"
+        hint = "correct ca_file, cert_file and key_file of client="
+        raise InvalidStep(msg, code=_CODE, step=step, found=str(problem), hint=hint) from None
+    return {"tls": context}

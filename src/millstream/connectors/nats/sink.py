@@ -1,0 +1,62 @@
+"""The `nats` sink: messages are made in the workers and wait in the checkpoint; the driver publishes an epoch that is durable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.connectors.consumer.keepers import MarkKeeper
+from millstream.connectors.consumer.sink import ConsumerCommitter
+from millstream.connectors.messaging.outgoing import MessageRoles, RowEncoder, StagingWriter
+from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
+from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper
+from millstream.connectors.nats.links import link_to
+from millstream.connectors.nats.publishing import NamedPublisher
+from millstream.connectors.nats.target import mark_subject, prepared_stream, subject_of
+from millstream.contract.sink import SinkContext, SinkTask
+from millstream.errors import StepFailed
+from millstream.model.connector import Options
+from millstream.model.ids import Epoch
+from millstream.model.schema import Schema
+
+
+class NatsWriter(StagingWriter):
+    """Stages the messages of one task."""
+
+    def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
+        roles = MessageRoles(options["subject_field"], options["headers"])
+        rows = RowEncoder(options, schema, roles, format=options["format"], step=task.step, code="NATS-021")
+        super().__init__(rows, task)
+
+
+class NatsCommitter(ConsumerCommitter):
+    """Publishes each epoch: message by message under names that a repeated one bears too, or in one atomic batch."""
+
+    def __init__(self, options: Options, context: SinkContext) -> None:
+        self._options = options
+        self._link = link_to(options, step=context.step)
+        super().__init__({"batch_rows": BATCH_ROWS}, context)
+
+    def _opened_keeper(self, options: Options) -> MarkKeeper:
+        given, context = self._options, self._context
+        if not given["atomic"]:
+            return SentKeeper(NamedPublisher(self._link, given["stream"], subject_of(given), context), context)
+        subjects = (subject_of(given), mark_subject(given, context.job, context.step))
+        return AtomicKeeper(self._link, given["stream"], subjects, context)
+
+    def fence(self) -> None:
+        """See that the stream is there, and leave the token of this run in the mark."""
+        found = prepared_stream(self._link, self._options, step=self._context.step)
+        if isinstance(self._keeper, AtomicKeeper):
+            self._keeper.refuse_lost_marks(str(found.created))
+        super().fence()
+
+    def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
+        """The files of the epoch; more rows than fit a batch are refused before the epoch is durable."""
+        prepared = super().prepare(epoch, messages)
+        if self._options["atomic"] and prepared["rows"] > MOST_ROWS:
+            msg = f"epoch {epoch} has more rows than an atomic batch"
+            hint = "pass a smaller rows_per_epoch=, or leave atomic=True out and ask for effectively_once"
+            found = f"{prepared['rows']} rows"
+            raise StepFailed(msg, code="NATS-022", step=self._context.step, found=found, known=MOST_ROWS, hint=hint)
+        return prepared

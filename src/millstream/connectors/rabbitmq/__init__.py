@@ -1,0 +1,1 @@
+"""Queues and stream queues of RabbitMQ as sources, and both as sinks."""

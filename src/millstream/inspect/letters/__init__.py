@@ -1,0 +1,1 @@
+"""Dead letters of a job: looked at, replayed and removed, without the process that runs it."""

@@ -1,0 +1,1 @@
+"""The last row of each key, which goes when another comes."""
