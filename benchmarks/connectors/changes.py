@@ -21,11 +21,12 @@ def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
     from benchmarks.connectors.our_job import MASTER
     from millstream.api.running.control import RunControl
     from millstream.api.running.result import EpochSummary
+    from millstream.connectors.postgres_cdc.spec import postgres_cdc
     from millstream.driver.run import run
     from millstream.plan.deployment import Deployment
 
     job = ms.Job("bench", parallelism=2, epoch_interval=0, rows_per_epoch=facts["epoch_rows"])
-    source = ms.postgres_cdc(facts["url"], table="stock", keys=["id"], slot=_SLOT, start="now")
+    source = postgres_cdc(facts["url"], table="stock", keys=["id"], slot=_SLOT, start="now", create=False)
     rows = job.source("changes", source, schema="id long, name string, n long, op string")
     rows.sink("out", ms.files(work / "output"))
     epochs: list[tuple[int, float, float]] = []

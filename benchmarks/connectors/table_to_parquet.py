@@ -73,7 +73,7 @@ def measure(bench: Bench) -> list[Line]:
         server.execute(_FILL.format(name=name, rows=count))
         server.execute(f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
         server.execute(f"ANALYZE {name}")
-    facts = {"url": server.url, "few": "few", "table": "many", "rows": rows, "epoch_rows": max(1, rows // 4)}
+    facts = {"url": server.url, "few": "few", "table": "many", "rows": rows, "epoch_rows": max(1, rows // 2)}
     ran = {side: bench.side(NAME, side, **facts) for side in SIDES}
     ran |= {side: bench.side("dlt_sides", side, python=python, **facts) for side in ("pyarrow", "connectorx")}
     found = {side: digest(each.work / "output" / "many", _SCHEMA) for side, each in ran.items()}

@@ -28,6 +28,7 @@ def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
 def _loop(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """One consumer, one struct for each message, one batch of columns for each call."""
     import msgspec
+    import numpy as np
     import pyarrow as pa
     from confluent_kafka import Consumer, TopicPartition
 
@@ -42,9 +43,17 @@ def _loop(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
     began, used, read, kept = time.time(), _cpu(), 0, 0
     while read < facts["rows"]:
         orders = [decode(message.value()) for message in consumer.consume(_AT_ONCE, timeout=1)]
-        columns = [pa.array([getattr(order, name) for order in orders], types[name]) for name in kinds]
+        # Attributes by name: `getattr` would make the loop slower than anybody would write it.
+        values = (
+            [order.id for order in orders],
+            [order.user for order in orders],
+            [order.amount for order in orders],
+            [order.at for order in orders],
+            [order.city for order in orders],
+        )
+        columns = [pa.array(each, kind) for each, kind in zip(values, types.values(), strict=True)]
         batch = pa.RecordBatch.from_arrays(columns, names=list(kinds))
-        read, kept = read + batch.num_rows, kept + sum(batch.column("id").to_numpy() < -1)
+        read, kept = read + batch.num_rows, kept + np.count_nonzero(batch.column("id").to_numpy() < -1)
     ended = time.time()
     figures = {"cpu": _cpu() - used, "kept": float(kept)}
     consumer.close()
