@@ -75,7 +75,8 @@ def telling(monkeypatch):
     advance = MemoryEnumerator.advance_without
 
     def told(self, start, credit, paused):
-        return dataclasses.replace(advance(self, start, credit, paused), lags={"0": 3}, blocked={"0": "a transaction"})
+        more = {"lags": {"0": 3}, "blocked": {"0": "a transaction"}, "retained": {"0": 4096}}
+        return dataclasses.replace(advance(self, start, credit, paused), **more)
 
     monkeypatch.setattr(MemoryEnumerator, "advance_without", told)
 

@@ -48,10 +48,10 @@ KINDS: dict[type[Operation], tuple[str, ...]] = {
 
 
 def kinds_of(operation: type[Operation]) -> Iterator[KeyedKind]:
-    """Our operators for an operation, or for the one of ours that it derives from."""
-    for base in operation.__mro__:
-        for place in KINDS.get(base, ()):
-            yield load(f"{__package__}.{place}")
+    """Our operators for an operation, or for the nearest of ours that it derives from."""
+    nearest: type = next((base for base in operation.__mro__ if base in KINDS), operation)
+    for place in KINDS.get(nearest, ()):
+        yield load(f"{__package__}.{place}")
 
 
 def kind_of(node: StreamNode) -> KeyedKind:

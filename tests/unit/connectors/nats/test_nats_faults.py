@@ -2,7 +2,7 @@
 
 import pytest
 from tests.servers.nats import NatsServer
-from tests.unit.connectors.nats.sink_under_test import NatsSinkUnderTest
+from tests.unit.connectors.nats.nats_sinks import NatsSinkUnderTest
 
 import millstream as ms
 from millstream.connectors.messaging.loop import close_loop

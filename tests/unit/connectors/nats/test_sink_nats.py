@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.unit.connectors.nats.sink_under_test import NatsSinkUnderTest
+from tests.unit.connectors.nats.nats_sinks import NatsSinkUnderTest
 from tests.unit.connectors.sinks.contract import SinkContract
 
 from millstream.connectors.messaging.loop import close_loop

@@ -38,8 +38,11 @@ def all_kinds():
 
 
 def test_exactly_one_kind_fits_each_keyed_node(golden_nodes):
-    fitting = {node.id: [kind.operator for kind in all_kinds() if kind.fits(node)] for node in golden_nodes}
-    assert not {step: operators for step, operators in fitting.items() if len(operators) != 1}
+    for node in golden_nodes:
+        offered = kinds_of(type(node.operation))
+        assert len([kind for kind in offered if kind.fits(node)]) == 1, node.id
+        foreign = [kind for kind in all_kinds() if not issubclass(type(node.operation), kind.takes)]
+        assert not [kind for kind in foreign if kind.fits(node)], node.id
 
 
 def test_every_kind_has_a_golden_node(golden_nodes):
