@@ -119,7 +119,7 @@ class MarkOwner:
         """Raise where other lineages wrote beyond the history."""
         if beyond := self._beyond(found, history):
             msg = "the sink holds output beyond the point that this lineage starts from"
-            hint = "pass --on-newer-output keep to leave it in place; a function cannot be asked to remove rows"
+            hint = "pass --on-newer-output keep to leave it in place; what this sink has handed on cannot be taken back"
             raise CheckpointRefused(msg, code="SINK-003", step=self.step, found=beyond, known="refuse, keep", hint=hint)
 
     def succeed(self, found: SinkMark, history: Mapping[str, int], newer: NewerOutput) -> SinkMark:
@@ -128,7 +128,7 @@ class MarkOwner:
         if newer == "refuse":
             self.refuse_newer(found, history)
         elif newer == "truncate" and (beyond := self._beyond(found, history)):
-            msg = "a function cannot be asked to remove rows, so newer output cannot be truncated"
+            msg = "what this sink has handed on cannot be taken back, so newer output cannot be truncated"
             hint = "pass --on-newer-output keep"
             raise CheckpointRefused(msg, code="SINK-004", step=self.step, found=beyond, hint=hint)
         others = {*found.lineages, *history} - {self.lineage}
