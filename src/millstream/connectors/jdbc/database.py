@@ -66,7 +66,7 @@ class Login:
     password_env: str | None
     job: str
     step: str
-    patience: float = PATIENCE
+    patience: float = dataclasses.field(default_factory=lambda: PATIENCE)
     """Seconds for which the database may be away."""
     advice: str = "correct the table, its rights or the rows"
     """What may help when the database refuses a statement."""
