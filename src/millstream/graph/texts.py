@@ -7,12 +7,13 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 EXPRESSION = object()
 ExpressionText = Annotated[str, EXPRESSION]
 """SQL over the columns of a step. A field of an operation that holds such text is annotated with it, also inside others."""
 T = TypeVar("T")
+_PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 def with_texts(value: T, rewritten: Callable[[str], str]) -> T:
@@ -46,9 +47,11 @@ def _with_texts(value: Any, hint: Any, rewritten: Callable[[str], str]) -> Any:
         return _with_texts(value, arms[0] if arms else type(value), rewritten)
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    hints = _hints(type(value))
-    given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-    changed = {name: new for name, old in given.items() if (new := _with_texts(old, hints[name], rewritten)) is not old}
+    changed = {}
+    for name, field_hint in _fields_with_texts(type(value)):
+        old = getattr(value, name)
+        if (new := _with_texts(old, field_hint, rewritten)) is not old:
+            changed[name] = new
     return dataclasses.replace(value, **changed) if changed else value
 
 
@@ -61,5 +64,16 @@ def _of_items(hint: Any, count: int) -> Iterator[Any]:
 
 
 @cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True)
+def _fields_with_texts(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The fields in which a text may stand, with their annotations. Steps are built often, and most fields hold none."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = [field for field in dataclasses.fields(kind) if field.init]
+    return tuple((field.name, hints[field.name]) for field in fields if not _is_plain(hints[field.name]))
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether values of this annotation are plain ones, or made of them alone."""
+    if hint in _PLAIN or hint is Ellipsis or typing.get_origin(hint) is Literal:
+        return True
+    is_made = typing.get_origin(hint) in {tuple, typing.Union, types.UnionType}
+    return is_made and all(_is_plain(arm) for arm in typing.get_args(hint))
