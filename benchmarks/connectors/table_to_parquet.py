@@ -14,6 +14,7 @@ from benchmarks.connectors.written import digest, line
 from benchmarks.measure import Line
 
 NAME = "table_to_parquet"
+_WARM_ROWS = 200_000
 _SCHEMA = pa.schema(
     {
         "id": pa.int64(),
@@ -69,7 +70,8 @@ SIDES = {"ours": _ours, "adbc": _adbc}
 def measure(bench: Bench) -> list[Line]:
     """Against bare ADBC, and against each backend of dlt that is known to be fast."""
     rows, server, python = bench.rows(2_000_000), bench.database, installed()
-    for name, count in (("few", 2_000), ("many", rows)):
+    # The table before it has several ranges: each worker has read one, and has what it imports, before the clock runs.
+    for name, count in (("few", min(rows, _WARM_ROWS)), ("many", rows)):
         server.execute(_FILL.format(name=name, rows=count))
         server.execute(f"ALTER TABLE {name} ADD PRIMARY KEY (id)")
         server.execute(f"ANALYZE {name}")
