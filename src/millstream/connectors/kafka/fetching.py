@@ -26,6 +26,8 @@ _POLL_SECONDS = 0.02
 """`consume` waits as long as it is asked to, unless it gets as many messages as it is asked for."""
 _TUNING = {
     "fetch.wait.max.ms": 50,
+    # A full queue is looked at again after a second unless told otherwise; readers that empty it meanwhile would stand still.
+    "fetch.queue.backoff.ms": 10,
     # What a consumer has fetched ahead is lost when the next epoch reads its partition in another process, and every consumer
     # of every process holds as much: with four times this, readers of a backlog took twice the memory and a third more CPU.
     "queued.min.messages": 50_000,
