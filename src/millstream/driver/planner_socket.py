@@ -6,6 +6,7 @@ import json
 import socket
 import socketserver
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ import msgspec
 
 from millstream.errors import MillstreamError
 from millstream.jobmaster.run import Run
-from millstream.plan.epoch import plan_from_json
+from millstream.plan.epoch import EpochPlan, plan_from_json
+
+_LOOK_SECONDS = 0.01
+_ANSWER_SECONDS = 0.1
+"""How long Spark waits for the answer that nothing is due. Each of its questions passes the JVM and another process, so a job
+without input that was asked anew all the time would keep a fifth of a core busy."""
+_FIRST_SECONDS = 0.5
+"""The same for the first epoch of input that has an end: Spark runs it in any case, and the first rows are on their way."""
 
 
 class PlannerSocket:
@@ -57,30 +65,43 @@ class PlannerSocket:
         return Handler
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
-            try:
-                return {"ok": self._ANSWERS[request["op"]](self, request)}
-            except Exception as problem:
-                self.problem = self.problem or problem
-                text = (
-                    problem.message if isinstance(problem, MillstreamError) else f"{type(problem).__name__}: {problem}"
-                )
-                return {"error": text}
+        try:
+            return {"ok": self._ANSWERS[request["op"]](self, request)}
+        except Exception as problem:
+            self.problem = self.problem or problem
+            text = problem.message if isinstance(problem, MillstreamError) else f"{type(problem).__name__}: {problem}"
+            return {"error": text}
 
     def _initial(self, _: dict[str, Any]) -> Any:
-        return self._run.planner.initial().to_json()
+        with self._lock:
+            return self._run.planner.initial().to_json()
 
     def _next(self, request: dict[str, Any]) -> Any:
         last = plan_from_json(request["last"])
-        # Spark takes the very first offset for new, also when it is the one before it: its first batch runs in any case.
-        plan = self._run.plan_next(last, always_begins=True)
-        self._planned = max(self._planned, plan.epoch)
+        is_first = last.epoch < 0
+        until = time.monotonic() + (_FIRST_SECONDS if is_first and self._run.deployment.is_bounded else _ANSWER_SECONDS)
+        while (plan := self._planned_behind(last)) is last and not self._is_over(last) and time.monotonic() < until:
+            self._closed.wait(_LOOK_SECONDS)
+        if plan is last and is_first:
+            # Spark takes the very first offset for new, also when it is the one before it: its first batch runs in any case.
+            plan = self._planned_behind(last, always_begins=True)
         # Spark starts a batch when the text of the offset changes; nothing due must give back the very same value.
         return request["last"] if plan == last else plan.to_json()
 
+    def _planned_behind(self, last: EpochPlan, *, always_begins: bool = False) -> EpochPlan:
+        with self._lock:
+            plan = self._run.plan_next(last, always_begins=always_begins)
+            self._planned = max(self._planned, plan.epoch)
+            return plan
+
+    def _is_over(self, last: EpochPlan) -> bool:
+        """Whether no epoch will follow: whoever ends the query is not to wait for an answer."""
+        return last.terminal or self._closed.is_set() or self._run.requests.ended is not None
+
     def _tasks(self, request: dict[str, Any]) -> Any:
         start, end = plan_from_json(request["start"]), plan_from_json(request["end"])
-        tasks = self._run.planner.tasks(start, end, self._run.identity_for(end))
+        with self._lock:
+            tasks = self._run.planner.tasks(start, end, self._run.identity_for(end))
         return [msgspec.msgpack.encode(task).hex() for task in tasks]
 
     _ANSWERS = {"initial": _initial, "next": _next, "tasks": _tasks}
