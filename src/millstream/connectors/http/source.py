@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.connectors.decided import decided_once
+from millstream.connectors.gathering import Gathering
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
 from millstream.connectors.http.opening import opened_exchange, wall_clock
@@ -44,6 +45,7 @@ class HttpEnumerator:
         self._began: int | None = None
         self._fetcher: PageFetcher | None = None
         self._client: HttpClient | None = None
+        self._gathering = Gathering()
         self._ended: set[str] = set()
         """Slices that are known to have ended."""
 
@@ -62,16 +64,20 @@ class HttpEnumerator:
         """Admit the pages behind `start` that are durable and fit the credit, at least one."""
         position = self._taken_over(start)
         fetcher = self._fetching(position)
+        is_filling, (resting, until) = self._intake.is_filling, fetcher.resting()
         waiting = self._intake.after(position.place)
         admitted = list(_admitted(waiting, credit))
         if not admitted:
             self._raise_failure(waiting)
+        is_enough = until > 0 or not is_filling or len(admitted) < len(waiting)
+        if admitted and self._gathering.goes_on(is_enough=is_enough):
+            # All of them would be read: none lies behind the epoch.
+            waiting, admitted = [], []
         for entry in admitted:
             if None in entry.note["change"].get("slices", {}).values():
                 self._ended.add(entry.note["slice"])
             position = changed(position, entry.note["change"], entry.place)
         left = waiting[len(admitted) :]
-        resting, until = fetcher.resting()
         lags = Counter[str]()
         for entry in left:
             lags[entry.note["slice"]] += entry.rows

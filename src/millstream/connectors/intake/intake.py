@@ -79,6 +79,13 @@ class Intake:
             self._changed.notify_all()
             return self._logged[first:]
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether more may come by itself: nothing has ended or failed, and there is room."""
+        with self._changed:
+            is_over = self._is_done or self.is_closed or self._failure is not None
+            return not is_over and self._waiting_bytes < self._ahead_bytes
+
     def raise_failure(self) -> None:
         """Raise what went wrong in the threads. What the receiver can try again, it tries once that is told."""
         with self._changed:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.connectors.decided import decided_once
+from millstream.connectors.gathering import Gathering
 from millstream.connectors.jdbc.reading.background import Background
 from millstream.connectors.jdbc.reading.boundaries import Boundaries, Boundary
 from millstream.connectors.jdbc.reading.decision import Decision, decide, too_slow
@@ -38,6 +39,7 @@ class JdbcEnumerator:
         self._probe = open_probe(options, login_of(options, job=context.job, step=context.step))
         self._background = Background()
         self._boundaries = Boundaries(self._boundary, self._background)
+        self._gathering = Gathering()
         self._settle = duration_ms(options["settle"])
         self._following = Following(self._probe, self._background, options, step=context.step)
 
@@ -112,7 +114,7 @@ class JdbcEnumerator:
         wanted = self._rows_for(credit)
         step = max(1, min(-(-wanted // self._context.parallelism), self._chunk))
         taken = self._boundaries.take(position.at, position.upper, wanted, step)
-        if not taken:
+        if not taken or self._waits_for_more(taken, wanted - step):
             return self._standing(start, position)
         cuts = tuple(each.key for each in taken if each.rows)
         moved = dataclasses.replace(
@@ -124,6 +126,11 @@ class JdbcEnumerator:
             cuts=cuts,
         )
         return self._told(moved)
+
+    def _waits_for_more(self, taken: Sequence[Boundary], most: int) -> bool:
+        """Whether boundaries for a larger epoch are on their way. A source without an end does not wait: somebody looks at it."""
+        is_enough = taken[-1].is_last or sum(each.rows for each in taken) > most
+        return self._gathering.goes_on(is_enough=is_enough or self._options["incremental"])
 
     def _without_key(self, start: Position, position: KeyPosition) -> Advance | None:
         """Rows whose key has a null, where nothing else is to be read."""
