@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from millstream.connectors.http.ahead import PagesAhead
 from millstream.connectors.http.asking.addresses import followed
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.asking.exchange import AskedAnswer, Exchange, ExchangeClosed
@@ -12,7 +13,15 @@ from millstream.connectors.http.paging.page_request import PageRequest, full_url
 from millstream.connectors.http.paging.pages import BodyFormat, FetchedPage, kept_records, page_of
 from millstream.connectors.http.paging.paths import MISSING
 from millstream.connectors.http.paging.slices import PARENT, ListSlices
-from millstream.connectors.http.paging.turning import PageOutcome, PagingPlan, after_page, next_request, reset, split
+from millstream.connectors.http.paging.turning import (
+    PageOutcome,
+    PagingPlan,
+    after_page,
+    next_request,
+    requests_ahead,
+    reset,
+    split,
+)
 from millstream.connectors.http.position import (
     ApiPosition,
     Change,
@@ -38,6 +47,9 @@ class PageFetcher:
 
     def __init__(self, settings: SourceSettings, position: ApiPosition, client: HttpClient, exchange: Exchange) -> None:
         self._settings, self._start, self._client, self._exchange = settings, position, client, exchange
+        plans = [plan for plan in (settings.paging, settings.parent) if plan is not None]
+        most = max(plan.paginator.ahead for plan in plans)
+        self._ahead = PagesAhead(exchange.ask, threads=most * self._parallelism)
         self._schedule: FetchSchedule | None = None
         self._problems: list[Exception] = []
         self._is_stopped = False
@@ -58,6 +70,7 @@ class PageFetcher:
             thread.start()
         for thread in threads:
             thread.join()
+        self._ahead.close()
         if self._problems:
             raise self._problems[0]
 
@@ -71,6 +84,7 @@ class PageFetcher:
         self._is_stopped = True
         if self._schedule is not None:
             self._schedule.stop()
+        self._ahead.close()
         self._client.cut()
 
     def resting(self) -> tuple[dict[str, RestingSlice], int]:
@@ -94,7 +108,9 @@ class PageFetcher:
     def _fetch(self, work: PageWork, intake: Intake, schedule: FetchSchedule) -> None:
         plan, body = schedule.plan_of(work)
         request = next_request(plan, work.state)
-        asked = self._exchange.ask(request, lambda until, why: schedule.rest(work, until, why))
+        asked = self._ahead.answer(
+            work.number, request, requests_ahead(plan, work.state), lambda until, why: schedule.rest(work, until, why)
+        )
         page, outcome = self._understood(plan, body, work, request, asked)
         rows = 0 if work.number == PARENT else len(page.records) - len(outcome.skip)
         note = {"slice": work.state.name, "page": work.state.pages + 1, "origin": shown_address(request)}

@@ -19,7 +19,7 @@ from millstream.connectors.http.asking.library import httpcore2, httpx2
 from millstream.connectors.http.asking.packing import unpacked_parts
 from millstream.connectors.http.asking.secrets import Lookup, resolved
 from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, OpenSockets, checked_pool
-from millstream.connectors.http.paging.page_request import PageRequest, full_url, with_texts
+from millstream.connectors.http.paging.page_request import PageRequest, full_url, secret_names, with_texts
 from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
 from millstream.connectors.http.settings import ClientLimits
 from millstream.errors import StepFailed
@@ -55,8 +55,10 @@ class HttpClient:
             StepFailed: it, or where it leads, may not be asked.
             ExternalFailure: (HTTP-013) the answer is too large.
         """
-        filled = with_texts(request, lambda text: resolved(text, lookup))
-        filled = dataclasses.replace(filled, url=resolved(filled.url, lambda name: quote(lookup(name), safe="")))
+        filled = request
+        if secret_names(request):
+            filled = with_texts(request, lambda text: resolved(text, lookup))
+            filled = dataclasses.replace(filled, url=resolved(filled.url, lambda name: quote(lookup(name), safe="")))
         try:
             return self._followed(filled, credential, self._clock() + self._limits.answer_seconds)
         except (*CONNECTION_PROBLEMS, httpx2.HTTPError) as problem:

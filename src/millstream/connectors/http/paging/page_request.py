@@ -94,6 +94,8 @@ def _json_texts(value: Any) -> Iterator[str]:
 
 def for_slice(request: PageRequest, values: Mapping[str, Any]) -> PageRequest:
     """The request with the values of a slice where it names them."""
+    if not values:
+        return request
 
     def text(each: str) -> str:
         return _SLICE.sub(lambda name: text_of(values[name[1]]), each)

@@ -27,6 +27,7 @@ from millstream.model.connector import Option
 PaginatorKind = Literal["single", "page", "offset", "cursor", "link", "header_link", "keyset"]
 Token = Any
 
+MOST_AHEAD = 16
 _TEXT = (str, type(None))
 _LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\",;\s]+))*)")
 _PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",;\s]+))")
@@ -49,10 +50,18 @@ class Paginator:
     size_place: TokenPlace = "query"
     omit_first: bool = False
     empty_ends: bool = False
+    ahead: int = 0
 
 
 def _place(doc: str) -> Option:
     return Option(kind=(str,), default="query", choices=PLACES, doc=doc)
+
+
+def _most_ahead(value: int) -> int:
+    if not 0 <= value <= MOST_AHEAD:
+        msg = f"a number from 0 to {MOST_AHEAD}"
+        raise ValueError(msg)
+    return value
 
 
 _SIZE: Fields = {
@@ -63,7 +72,15 @@ _SIZE: Fields = {
 _FIRST: Fields = {
     "omit_first": Option(kind=(bool,), default=False, doc="whether the first page is asked for without the parameter")
 }
-_NUMBERED: Fields = {"in": _place("where the number goes"), **_SIZE, **_FIRST}
+_AHEAD: Fields = {
+    "ahead": Option(
+        kind=(int,),
+        default=0,
+        doc="pages that are asked for before the one in front of them has come; at the end of a slice, in vain",
+        check=_most_ahead,
+    )
+}
+_NUMBERED: Fields = {"in": _place("where the number goes"), **_SIZE, **_FIRST, **_AHEAD}
 _EMPTY: Fields = {"empty_ends": Option(kind=(bool,), default=False, doc="whether empty text is the end, as null is")}
 
 FIELDS: Mapping[str, Fields] = {
@@ -179,6 +196,11 @@ def next_token(paginator: Paginator, token: Token, page: FetchedPage) -> Token:
             return _last_key(paginator, page)
         case _:
             return None
+
+
+def token_ahead(paginator: Paginator, token: Token) -> Token:
+    """What the page behind this one is called, if this one is full and not the last; asked of numbered pages alone."""
+    return token + (1 if paginator.kind == "page" else paginator.size)
 
 
 def _named(paginator: Paginator, found: Any) -> Token:

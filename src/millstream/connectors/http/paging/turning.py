@@ -19,6 +19,7 @@ from millstream.connectors.http.paging.paginators import (
     next_token,
     page_request,
     paginator_of,
+    token_ahead,
 )
 from millstream.connectors.http.paging.stops import StopRules, ending, stops_of
 from millstream.connectors.http.paging.windows import (
@@ -99,6 +100,16 @@ def next_request(plan: PagingPlan, state: SliceState) -> PageRequest:
     if plan.window is not None:
         request = behind(plan.window, request, state.cut)
     return page_request(plan.paginator, request, state.token, is_first=state.since[0] == 0)
+
+
+def requests_ahead(plan: PagingPlan, state: SliceState) -> list[PageRequest]:
+    """The requests for the pages behind the next one, if they are to be asked early; none before a first page has come."""
+    token, requests = state.token, list[PageRequest]()
+    left = plan.stop.max_pages - state.pages - 1
+    for _ in range(min(plan.paginator.ahead, left) if state.since[0] else 0):
+        token = token_ahead(plan.paginator, token)
+        requests.append(next_request(plan, msgspec.structs.replace(state, token=token)))
+    return requests
 
 
 def after_page(
