@@ -25,7 +25,7 @@ TABLES = {
     **{
         f"paginator `{kind}`": fields if kind == "offset" else without(fields, SIZES)
         for kind, fields in paginators.FIELDS.items()
-        if kind != "single"
+        if kind not in ("single", "auto")
     },
     "stop": stops.FIELDS,
     "`total`": stops.TOTAL,

@@ -1,8 +1,9 @@
 import pytest
 
+from millstream.connectors.http.paging.links import linked
 from millstream.connectors.http.paging.page_request import PageRequest, full_url
 from millstream.connectors.http.paging.pages import FetchedPage
-from millstream.connectors.http.paging.paginators import first_token, linked, next_token, page_request, paginator_of
+from millstream.connectors.http.paging.paginators import first_token, next_token, page_request, paginator_of
 from millstream.connectors.http.paging.paths import MISSING
 from millstream.errors import StepFailed
 

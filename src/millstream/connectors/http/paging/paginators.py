@@ -6,11 +6,11 @@ A token is a JSON value: a page number, an offset, a cursor, an address, the las
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from millstream.connectors.http.nested import Fields, above_zero, by_type, filled_text
+from millstream.connectors.http.paging.links import detected, linked
 from millstream.connectors.http.paging.page_request import (
     PLACES,
     PageRequest,
@@ -24,13 +24,13 @@ from millstream.connectors.http.paging.paths import MISSING, Steps, found_at, op
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
 
-PaginatorKind = Literal["single", "page", "offset", "cursor", "link", "header_link", "keyset"]
+PaginatorKind = Literal["single", "page", "offset", "cursor", "link", "header_link", "keyset", "auto"]
+_ADDRESSED = ("link", "header_link", "auto")
+"""Those whose tokens are addresses."""
 Token = Any
 
 MOST_AHEAD = 16
 _TEXT = (str, type(None))
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\",;\s]+))*)")
-_PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",;\s]+))")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,6 +123,7 @@ FIELDS: Mapping[str, Fields] = {
         "rel": Option(kind=(str,), default="next", doc="the relation of the next address in the header `Link`"),
         **_SIZE,
     },
+    "auto": _SIZE,
     "keyset": {
         "field": Option(
             kind=(str,), doc="the field of the last record that the next page begins behind", check=steps_of
@@ -161,7 +162,7 @@ def first_token(paginator: Paginator) -> Token:
 
 def is_address(paginator: Paginator, request: PageRequest) -> bool:
     """Whether tokens are addresses of pages, which a server gives and which need a look before they are asked."""
-    return paginator.kind in ("link", "header_link") or (paginator.place == "path" and "${token}" not in request.url)
+    return paginator.kind in _ADDRESSED or (paginator.place == "path" and "${token}" not in request.url)
 
 
 def page_request(paginator: Paginator, request: PageRequest, token: Token, *, is_first: bool) -> PageRequest:
@@ -170,7 +171,7 @@ def page_request(paginator: Paginator, request: PageRequest, token: Token, *, is
         request = with_token(request, paginator.size_place, paginator.size_param, paginator.size)
     if token is None or (is_first and paginator.omit_first):
         return without_token(request)
-    if paginator.kind in ("link", "header_link"):
+    if paginator.kind in _ADDRESSED:
         return at_address(request, token)
     return with_token(request, paginator.place, paginator.param, token)
 
@@ -192,6 +193,8 @@ def next_token(paginator: Paginator, token: Token, page: FetchedPage) -> Token:
             return _named(paginator, found_at(page.document, paginator.path))
         case "header_link":
             return linked(page.headers.get("link", ""), paginator.rel)
+        case "auto":
+            return detected(page.headers, page.document, is_first=token is None)
         case "keyset":
             return _last_key(paginator, page)
         case _:
@@ -224,12 +227,3 @@ def _last_key(paginator: Paginator, page: FetchedPage) -> Token:
     msg = "the last record of a page has no key by which to ask for the next page"
     hint = "correct 'field' in paginator=, or use another paginator"
     raise StepFailed(msg, code="HTTP-022", found=repr(key)[:200], hint=hint)
-
-
-def linked(header: str, rel: str) -> str | None:
-    """The address with a relation in a header `Link` (RFC 8288)."""
-    for target, parameters in _LINK.findall(header):
-        for name, quoted, plain in _PARAMETER.findall(parameters):
-            if name.lower() == "rel" and rel in (quoted or plain).split():
-                return str(target)
-    return None
