@@ -101,6 +101,16 @@ def fetch(listed: Path, libs: Path, scratch: Path) -> None:
             raise SystemExit(msg)
 
 
+def fetched(listed: Path, target: Path) -> Path:
+    """A folder with all jars that a file lists, fetched unless it is there."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}-") as folder:
+            fetch(listed, Path(folder) / "libs", Path(folder))
+            (Path(folder) / "libs").rename(target)
+    return target
+
+
 def _ivy() -> Path:
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:

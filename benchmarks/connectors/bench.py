@@ -94,6 +94,9 @@ class Bench:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
         try:
             yield process, work
+        except RuntimeError as problem:
+            problem.add_note(f"{work.name} said last:\n{_last_words(work)}")
+            raise
         finally:
             kill_tree(process)
 
@@ -109,10 +112,14 @@ class Bench:
     def result(self, process: Any, work: Path, watch: Watch) -> Ran:
         """What a side that has ended left behind."""
         if process.returncode:
-            msg = f"{work.name} failed:\n{(work / 'log.txt').read_text(errors='replace')[-4000:]}"
+            msg = f"{work.name} failed:\n{_last_words(work)}"
             raise RuntimeError(msg)
         found = json.loads((work / "measured.json").read_text())
         epochs = [Epoch(*epoch) for epoch in found["epochs"]]
         cpu = [watch.cpu_at(epoch.ended) for epoch in epochs]
         measured = Measured(epochs=epochs, memory=watch.peaks, cpu=cpu, figures=found.get("figures", {}))
         return Ran(measured=measured, watch=watch, work=work)
+
+
+def _last_words(work: Path) -> str:
+    return (work / "log.txt").read_text(errors="replace")[-4000:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 from tests.servers.kafka import KafkaServer
 
-from benchmarks.connectors import steady_load
+from benchmarks.connectors import flink_install, steady_load
 from benchmarks.connectors.bench import Bench
 from benchmarks.connectors.steady_load import CHUNKS_A_SECOND
 from benchmarks.connectors.topics import PARTITIONS, SCHEMA, USERS, send
@@ -25,6 +26,7 @@ RATE = 20_000
 _WARM = 60.0
 _START_SECONDS = 180
 _COUNTS = 2
+_LIMITS = (("median", 50, 0.6), ("99th percentile", 99, 1.2))
 
 
 class Seen(NamedTuple):
@@ -33,6 +35,15 @@ class Seen(NamedTuple):
     at: float
     user: int
     count: int
+
+
+class Visible(NamedTuple):
+    """How long orders of a side took to be readable."""
+
+    delays: np.ndarray
+    """Seconds from sending to seeing, of every order that was sent after the warm-up."""
+    period: float
+    """Seconds from one epoch, or checkpoint, to the next."""
 
 
 def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
@@ -94,39 +105,47 @@ SIDES = {"ours": _ours, "spark": _spark}
 def measure(bench: Bench) -> list[Line]:
     """Median and 99th percentile of ours, with the rivals' beside them."""
     rate = max(1_000, int(RATE * min(1.0, bench.scale)))
-    warm = min(_WARM, bench.seconds / 2)
-    found = {side: _measured(bench, side, rate, warm) for side in SIDES}
-    ours, spark = found["ours"], found["spark"]
-    return [
-        _line(f"visible latency at {rate:,} rows/s, {words}", ours, spark, percent, limit)
-        for words, percent, limit in (("median", 50, 0.6), ("99th percentile", 99, 1.2))
-    ]
+    flink = flink_install.installed()
+    ours, spark = (_measured(bench, NAME, side, rate) for side in SIDES)
+    lines = [_line(rate, ours, spark, words, percent, limit) for words, percent, limit in _LIMITS]
+    if flink.missing:
+        bench.console.print(f"latency: PyFlink is left out. {flink.missing}", style="bold red", markup=False)
+        return lines
+    beside = _measured(bench, "flink_kafka", "pyflink", rate, python=flink.python, jars=flink.jars)
+    return [*lines, *(_flink_line(rate, ours, beside, words, percent) for words, percent, _ in _LIMITS)]
 
 
-def _line(what: str, ours: np.ndarray, spark: np.ndarray, percent: int, limit: float) -> Line:
-    mine, theirs = float(np.percentile(ours, percent)), float(np.percentile(spark, percent))
+def _line(rate: int, ours: Visible, spark: Visible, words: str, percent: int, limit: float) -> Line:
+    mine, theirs = (float(np.percentile(side.delays, percent)) for side in (ours, spark))
     # The target is one of seconds: the ratio to it is shown where others show the ratio to a rival.
     return Line(
-        what=f"{what}, limit {limit:g} s", unit="s", ours=mine, rival=theirs, rival_name="Structured Streaming",
-        ratio=mine / limit, at_most=1.0, equal=True,
+        what=f"visible latency at {rate:,} rows/s, {words}, limit {limit:g} s", unit="s", ours=mine, rival=theirs,
+        rival_name="Structured Streaming", ratio=mine / limit, at_most=1.0, equal=True,
     )  # fmt: skip
 
 
-def _measured(bench: Bench, side: str, rate: int, warm: float) -> np.ndarray:
-    """Seconds from sending to seeing, of every order that was sent after the warm-up."""
+def _flink_line(rate: int, ours: Visible, flink: Visible, words: str, percent: int) -> Line:
+    mine, theirs = (float(np.percentile(side.delays, percent)) for side in (ours, flink))
+    name = f"PyFlink, a checkpoint every {flink.period:.2f} s"
+    what = f"visible latency at {rate:,} rows/s, {words}"
+    return Line(what=what, unit="s", ours=mine, rival=theirs, rival_name=name, equal=True)
+
+
+def _measured(bench: Bench, module: str, side: str, rate: int, **more: Any) -> Visible:
+    warm = min(_WARM, bench.seconds / 2)
     broker = bench.broker
     topic, out = broker.topic(PARTITIONS, name="orders"), broker.topic(_COUNTS, name="counts")
     # The first order of every user: once they are counted, the side is up.
     send(broker, topic, ((number % PARTITIONS, steady_load.value(number)) for number in range(USERS)))
     watch = Watch()
-    with bench.running(NAME, side, servers=broker.servers, topic=topic, out=out) as (process, work):
+    facts = {"servers": broker.servers, "topic": topic, "out": out, **more}
+    with bench.running(module, side, **facts) as (process, work):
         seen, moments = _observed(broker, topic, out, process, work, rate, warm + bench.seconds, watch)
         (work / "stop").touch()
         process.wait(120)
     ran = bench.result(process, work, watch)
     delays = _delays(seen, moments, rate // CHUNKS_A_SECOND, warm)
-    _told(bench, side, ran.measured.epochs, delays, work, watch)
-    return delays
+    return _told(bench, side, ran.measured.epochs, delays, work, watch)
 
 
 def _observed(
@@ -191,12 +210,12 @@ def _delays(seen: list[Seen], moments: np.ndarray, chunk: int, warm: float) -> n
     return delays[int(warm * CHUNKS_A_SECOND) * chunk :]
 
 
-def _told(bench: Bench, side: str, epochs: list[Epoch], delays: np.ndarray, work: Path, watch: Watch) -> None:
+def _told(bench: Bench, side: str, epochs: list[Epoch], delays: np.ndarray, work: Path, watch: Watch) -> Visible:
     began, ended = watch.times
     steady = [epoch for epoch in epochs if epoch.rows and began < epoch.ended < ended]
     p50, p99, worst = np.percentile(delays, (50, 99, 100))
     used = {kind: 1000 * (last - first) / max(1, len(steady)) for kind, (first, last) in watch.cpu_of.items()}
-    period = (steady[-1].ended - steady[0].ended) / max(1, len(steady) - 1)
+    period = (steady[-1].ended - steady[0].ended) / (len(steady) - 1) if len(steady) > 1 else math.nan
     bench.console.print(
         f"latency {side}: {len(delays):,} records, p50 {p50:.2f} s, p99 {p99:.2f} s, worst {worst:.2f} s; "
         f"an epoch every {period:.3f} s, CPU ms an epoch: " + ", ".join(f"{kind} {ms:.0f}" for kind, ms in used.items())
@@ -204,3 +223,4 @@ def _told(bench: Bench, side: str, epochs: list[Epoch], delays: np.ndarray, work
     if (work / "parts.json").exists():
         parts = json.loads((work / "parts.json").read_text())
         bench.console.print("  median ms: " + ", ".join(f"{part} {ms:.0f}" for part, ms in parts.items()))
+    return Visible(delays, period)

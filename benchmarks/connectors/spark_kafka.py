@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,7 @@ _JARS = Path(__file__).with_name("spark_kafka_jars.txt")
 
 def installed() -> Path:
     """The folder of the jars, fetched if they are not there."""
-    target = Path(sys.prefix) / "servers" / "spark-kafka-4.2.0"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix="spark-kafka-") as folder:
-            kafka_server.fetch(_JARS, Path(folder) / "libs", Path(folder))
-            (Path(folder) / "libs").rename(target)
-    return target
+    return kafka_server.fetched(_JARS, Path(sys.prefix) / "servers" / "spark-kafka-4.2.0")
 
 
 def session() -> SparkSession:

@@ -27,8 +27,17 @@ def jars() -> list[Path]:
 
 
 def installed() -> str:
-    """Install what is missing; empty when PyFlink can run, otherwise the reason why it cannot."""
-    for is_there, command in _steps():
+    """Install what is missing; empty when PyFlink can run and read Parquet, otherwise the reason why it cannot."""
+    return _brought(_steps())
+
+
+def python_installed() -> str:
+    """The same of PyFlink alone."""
+    return _brought(_python_steps())
+
+
+def _brought(steps: list[tuple[bool, list[str]]]) -> str:
+    for is_there, command in steps:
         if is_there:
             continue
         try:
@@ -46,15 +55,21 @@ def _steps() -> list[tuple[bool, list[str]]]:
     copy = [maven, "-q", "-B", "dependency:copy", f"-DoutputDirectory={_JARS}"]
     wanted = [_PARQUET]
     return [
+        *_python_steps(),
+        *[
+            ((_JARS / f"{name.split(':')[1]}-{name.split(':')[2]}.jar").exists(), [*copy, f"-Dartifact={name}"])
+            for name in wanted
+        ],
+    ]
+
+
+def _python_steps() -> list[tuple[bool, list[str]]]:
+    return [
         (PYTHON.exists(), [sys.executable, "-m", "venv", str(FOLDER)]),
         (
             any(FOLDER.glob(f"lib/python*/site-packages/apache_flink-{VERSION}.dist-info")),
             [str(PYTHON), "-m", "pip", "install", "--quiet", f"apache-flink=={VERSION}"],
         ),
-        *[
-            ((_JARS / f"{name.split(':')[1]}-{name.split(':')[2]}.jar").exists(), [*copy, f"-Dartifact={name}"])
-            for name in wanted
-        ],
     ]
 
 
