@@ -9,7 +9,7 @@ _SECONDS = 1.0
 """How long rows that are there wait for others, at most."""
 
 
-class Gathering:
+class GatheringPause:
     """Says whether an epoch waits for more; asked each time one could begin."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.connectors.gathering import Gathering
+from millstream.connectors.gathering import GatheringPause
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def clock():
 
 @pytest.fixture
 def gathering(clock):
-    return Gathering(lambda: clock["now"])
+    return GatheringPause(lambda: clock["now"])
 
 
 def test_enough_is_taken_at_once(gathering):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.connectors.decided import decided_once
-from millstream.connectors.gathering import Gathering
+from millstream.connectors.gathering import GatheringPause
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
 from millstream.connectors.http.opening import opened_exchange, wall_clock
@@ -45,7 +45,7 @@ class HttpEnumerator:
         self._began: int | None = None
         self._fetcher: PageFetcher | None = None
         self._client: HttpClient | None = None
-        self._gathering = Gathering()
+        self._gathering = GatheringPause()
         self._ended: set[str] = set()
         """Slices that are known to have ended."""
 
@@ -73,10 +73,7 @@ class HttpEnumerator:
         if admitted and self._gathering.goes_on(is_enough=is_enough):
             # All of them would be read: none lies behind the epoch.
             waiting, admitted = [], []
-        for entry in admitted:
-            if None in entry.note["change"].get("slices", {}).values():
-                self._ended.add(entry.note["slice"])
-            position = changed(position, entry.note["change"], entry.place)
+        position = self._behind(position, admitted)
         left = waiting[len(admitted) :]
         lags = Counter[str]()
         for entry in left:
@@ -91,6 +88,13 @@ class HttpEnumerator:
             partitions=expected_partitions(self._settings, position),
             drained=frozenset(self._ended),
         )
+
+    def _behind(self, position: ApiPosition, admitted: Sequence[LoggedEntry]) -> ApiPosition:
+        for entry in admitted:
+            if None in entry.note["change"].get("slices", {}).values():
+                self._ended.add(entry.note["slice"])
+            position = changed(position, entry.note["change"], entry.place)
+        return position
 
     def _taken_over(self, start: Position) -> ApiPosition:
         stored = position_of(start)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.connectors.decided import decided_once
-from millstream.connectors.gathering import Gathering
+from millstream.connectors.gathering import GatheringPause
 from millstream.connectors.jdbc.reading.background import Background
 from millstream.connectors.jdbc.reading.boundaries import Boundaries, Boundary
 from millstream.connectors.jdbc.reading.decision import Decision, decide, too_slow
@@ -39,7 +39,7 @@ class JdbcEnumerator:
         self._probe = open_probe(options, login_of(options, job=context.job, step=context.step))
         self._background = Background()
         self._boundaries = Boundaries(self._boundary, self._background)
-        self._gathering = Gathering()
+        self._gathering = GatheringPause()
         self._settle = duration_ms(options["settle"])
         self._following = Following(self._probe, self._background, options, step=context.step)
 
