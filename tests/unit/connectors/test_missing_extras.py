@@ -40,6 +40,7 @@ MODULES = {
     "kafka": ["confluent_kafka"],
     "avro": ["fastavro", "polars"],
     "http": ["httpx2"],
+    "jwt": ["jwt"],
     "sql": ["adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite"],
     "mysql": ["connectorx", "pymysql"],
     "nats": ["nats"],
@@ -57,6 +58,10 @@ USES = {
     ("rabbitmq", "rabbitmq"): "run(ms.rabbitmq('orders', url='amqp://localhost:1/'))",
     ("rabbitmq", "avro"): _AVRO,
     ("http", "http"): "run(ms.http('http://localhost:1/'))",
+    ("http", "jwt"): (
+        "from millstream.connectors.http.asking.assertions import Assertion, signed; "
+        "signed(Assertion({}, 'HS256', None, 1000), 'k', 0)"
+    ),
     ("jdbc", "sql"): "run(ms.jdbc_query('postgresql://localhost:1/x', 'SELECT 1 AS n', key='n'))",
     ("jdbc", "mysql"): "run(ms.jdbc_query('mysql://localhost:1/x', 'SELECT 1 AS n', key='n'))",
 }

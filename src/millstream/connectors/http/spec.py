@@ -168,7 +168,7 @@ _SINK = {
 
 DECLARATION = ConnectorDeclaration(
     name="http",
-    extras=(Extra("http", "httpx2"),),
+    extras=(Extra("http", "httpx2"), Extra("jwt", "jwt", "auth of type 'oauth2_jwt'")),
     source=SourceDeclaration(
         options={**_SOURCE, **_SHARED},
         capability=SourceCapability.REPLAYABLE,

@@ -2,7 +2,8 @@ import base64
 
 import pytest
 
-from millstream.connectors.http.asking.auth import auth_of, credential, obtained_token
+from millstream.connectors.http.asking.auth import auth_of, credential
+from millstream.connectors.http.asking.obtained import obtained_token
 from millstream.connectors.http.paging.pages import HttpAnswer
 from millstream.errors import StepFailed
 
@@ -63,7 +64,7 @@ def test_client_credentials_are_asked_for_by_a_form():
 def test_a_refresh_token_is_looked_up_when_it_is_needed():
     fields = {"token_url": "https://a.example/token", "client_id": "me", "refresh_token_env": "TOKEN"}
     auth = auth_of({"type": "oauth2_refresh_token", **fields})
-    assert dict(auth.login.form)["refresh_token"] == "${secret:ms_current_refresh_token}"
+    assert dict(auth.login.form)["refresh_token"] == "${secret:ms_current_login_secret}"
     assert auth.secrets == ("${secret:TOKEN}",)
 
 

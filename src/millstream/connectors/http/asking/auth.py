@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from millstream.connectors.http.asking import assertions
+from millstream.connectors.http.asking.assertions import Assertion, assertion_of
 from millstream.connectors.http.asking.secrets import (
     Lookup,
     chosen,
@@ -18,18 +20,16 @@ from millstream.connectors.http.asking.secrets import (
 )
 from millstream.connectors.http.nested import Fields, by_type, filled_text, nested
 from millstream.connectors.http.paging.page_request import PageRequest, Pairs, pairs_of, request_of
-from millstream.connectors.http.paging.pages import HttpAnswer, json_of
-from millstream.connectors.http.paging.paths import Steps, found_at, optional_steps
-from millstream.errors import StepFailed
+from millstream.connectors.http.paging.paths import Steps, optional_steps
 from millstream.model.connector import Option
 
-AuthKind = Literal["bearer", "api_key", "basic", "oauth2_client_credentials", "oauth2_refresh_token", "session"]
-REFRESH_TOKEN = "ms_current_refresh_token"
-"""The name under which the refresh token of the moment is looked up: it changes where a server rotates it."""
+AuthKind = Literal[
+    "bearer", "api_key", "basic", "oauth2_client_credentials", "oauth2_refresh_token", "oauth2_jwt", "session"
+]
+LOGIN_SECRET = "ms_current_login_secret"
+"""The name under which a login looks up what is made for it: the refresh token of the moment, or a statement signed now."""
 
 _TEXT = (str, type(None))
-_EARLY_MS = 30_000
-"""So long before it ends an access token is replaced, or when half of a short life is over."""
 
 
 def _text(doc: str, default: Any = None) -> Option:
@@ -84,6 +84,7 @@ FIELDS: Mapping[str, Fields] = {
         **secret_fields("refresh_token", "the refresh token"),
         "file": _text("a file for the refresh token of the moment, needed where the server gives a new one each time"),
     },
+    "oauth2_jwt": assertions.FIELDS,
     "session": {
         "login": Option(
             kind=(dict,), doc="the request that logs in: `url`, `method`, `params`, `headers`, `json`, `form`"
@@ -113,18 +114,6 @@ class Credential:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ObtainedToken:
-    """What a login gave; `until`, in milliseconds since 1970, it is used: `None` when the answer does not say."""
-
-    value: str
-    until: int | None = None
-    refresh_token: str | None = None
-
-    def __repr__(self) -> str:
-        return "ObtainedToken(***)"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class AuthRules:
     """What the option `auth` says; secrets by name."""
 
@@ -142,6 +131,7 @@ class AuthRules:
     response_header: str | None = None
     cookie: str | None = None
     file: str | None = None
+    assertion: Assertion | None = None
 
     @property
     def is_obtained(self) -> bool:
@@ -170,6 +160,8 @@ def auth_of(value: Any) -> AuthRules | None:
             return AuthRules("basic", password, username=fields["username"])
         case "session":
             return _session(fields, what)
+        case "oauth2_jwt":
+            return _jwt(fields, what)
         case _:
             return _oauth2(
                 "oauth2_refresh_token" if "refresh_token" in fields else "oauth2_client_credentials", fields, what
@@ -217,7 +209,7 @@ def _oauth2(kind: AuthKind, fields: Mapping[str, Any], what: str) -> AuthRules:
     secrets: tuple[str, ...] = ()
     if kind == "oauth2_refresh_token":
         secrets = (chosen(fields, "refresh_token", what=what) or "",)
-        form["refresh_token"] = f"${{secret:{REFRESH_TOKEN}}}"
+        form["refresh_token"] = f"${{secret:{LOGIN_SECRET}}}"
     login = PageRequest("POST", fields["token_url"], form=(*form.items(), *pairs_of(fields["params"])))
     return AuthRules(
         kind,
@@ -227,6 +219,19 @@ def _oauth2(kind: AuthKind, fields: Mapping[str, Any], what: str) -> AuthRules:
         login_auth=login_auth,
         path=("access_token",),
         file=fields.get("file"),
+    )
+
+
+def _jwt(fields: Mapping[str, Any], what: str) -> AuthRules:
+    key = chosen(fields, "private_key", what=what) or ""
+    form = (("grant_type", assertions.GRANT), ("assertion", f"${{secret:{LOGIN_SECRET}}}"), *pairs_of(fields["params"]))
+    return AuthRules(
+        "oauth2_jwt",
+        (key,),
+        prefix="Bearer ",
+        login=PageRequest("POST", fields["token_url"], form=form),
+        path=("access_token",),
+        assertion=assertion_of(fields),
     )
 
 
@@ -244,43 +249,3 @@ def credential(rules: AuthRules, lookup: Lookup, *, obtained: str | None = None,
             return Credential(cookies=pair, secret=value)
         case _:
             return Credential(headers=pair, secret=value)
-
-
-def obtained_token(rules: AuthRules, answer: HttpAnswer, now: int) -> ObtainedToken:
-    """What the answer to a login gave.
-
-    Raises:
-        StepFailed: (HTTP-015) it gave nothing.
-    """
-    document = json_of(answer)
-    if rules.cookie is not None:
-        found: Any = _cookie(answer.headers.get("set-cookie", ""), rules.cookie)
-    elif rules.response_header is not None:
-        found = answer.headers.get(rules.response_header.lower())
-    else:
-        found = found_at(document, rules.path or ())
-    if not isinstance(found, str) or not found:
-        msg = "the answer to the login holds no token"
-        known = rules.cookie or rules.response_header or ".".join(rules.path or ())
-        hint = "correct auth=: 'path', 'response_header' or 'cookie' says where it stands"
-        raise StepFailed(msg, code="HTTP-015", known=known, hint=hint)
-    seconds = found_at(document, ("expires_in",))
-    fresh = found_at(document, ("refresh_token",))
-    life = round(float(seconds) * 1000) if _is_number(seconds) else None
-    until = None if life is None else now + max(life - _EARLY_MS, life // 2)
-    return ObtainedToken(found, until, fresh if isinstance(fresh, str) and fresh else None)
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number or (isinstance(value, str) and value.isdecimal())
-
-
-def _cookie(header: str, name: str) -> str | None:
-    """The value of a cookie that is set; several headers of that name are joined by line ends."""
-    for line in header.split("\n"):
-        first, _, _ = line.partition(";")
-        found, equals, value = first.strip().partition("=")
-        if equals and found == name:
-            return value
-    return None

@@ -8,15 +8,15 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from millstream.connectors.http.asking.assertions import signed
 from millstream.connectors.http.asking.auth import (
-    REFRESH_TOKEN,
+    LOGIN_SECRET,
     AuthRules,
     Credential,
-    ObtainedToken,
     credential,
-    obtained_token,
 )
 from millstream.connectors.http.asking.client import HttpClient, NoAnswer
+from millstream.connectors.http.asking.obtained import ObtainedToken, obtained_token
 from millstream.connectors.http.asking.secrets import Lookup, resolved
 from millstream.errors import ExternalFailure, StepFailed
 
@@ -80,7 +80,8 @@ class CredentialKeeper:
     def _obtain(self, rules: AuthRules) -> ObtainedToken:
         assert rules.login is not None
         held = _stored(rules) or (resolved(rules.secrets[0], self._lookup) if rules.secrets else "")
-        lookup = _with_refresh_token(self._lookup, held)
+        made = held if rules.assertion is None else signed(rules.assertion, held, self._clock())
+        lookup = _with_login_secret(self._lookup, made)
         sender = None if rules.login_auth is None else credential(rules.login_auth, lookup)
         try:
             answer = self._client.send(rules.login, lookup, sender)
@@ -112,8 +113,8 @@ class CredentialKeeper:
         _store(Path(rules.file), token.refresh_token)
 
 
-def _with_refresh_token(lookup: Lookup, held: str) -> Lookup:
-    return lambda name: held if name == REFRESH_TOKEN else lookup(name)
+def _with_login_secret(lookup: Lookup, made: str) -> Lookup:
+    return lambda name: made if name == LOGIN_SECRET else lookup(name)
 
 
 def _stored(rules: AuthRules) -> str:
