@@ -29,6 +29,8 @@ from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.connectors.files.discovery_log import DiscoveryLog
 from millstream.connectors.files.lists import FileList
+from millstream.connectors.kafka.outgoing.staging import check_staged, read_staged
+from millstream.connectors.staged_rows import remove_staged
 from millstream.inspect.checkpoint import open_view
 from millstream.inspect.savepoint import save_stopped
 from millstream.spark.files.native import copy_spark_checkpoint
@@ -289,6 +291,23 @@ def staged_files_of_a_manifest(folder):
     must((folder / "x").read_text() == "not ours", "a file outside was changed")
 
 
+def staged_messages_of_a_manifest(folder):
+    """Those of a topic wait in files too: one that a manifest names elsewhere is neither read nor removed."""
+    staging = folder / "a" / "staging"
+    staging.mkdir(parents=True)
+    (folder / "x").write_text("not ours")
+    (staging / "link").symlink_to(folder / "x")
+    for name in (*OUTSIDE, str(folder / "x"), "../../x", "link"):
+        message = {"file": name, "rows": 1, "bytes": 8, "digest": ""}
+        with refused("CKPT-061"):
+            check_staged(str(staging), [message], epoch=0, step="out")
+        with refused("CKPT-061"):
+            list(read_staged(str(staging), message))
+        with refused("CKPT-061"):
+            remove_staged(str(staging), [name])
+    must((folder / "x").read_text() == "not ours", "a file outside was changed")
+
+
 def discovery_logs(folder):
     for number, name in enumerate(name for name in OUTSIDE if name and "\\" not in name and ":" not in name):
         place = folder / str(number)
@@ -365,8 +384,8 @@ def spark_links(folder):
 CASES = (
     store_names, savepoint_source_files, savepoint_page_files, savepoint_lineages, native_savepoint_files, savepoint_links,
     savepoint_link_itself, manifest_names, manifest_state_link, head_names, foreign_object_among_manifests, request_ids,
-    damaged_answer, published_lists, staged_files_of_a_manifest, discovery_logs, waiting_tables, spark_versions, spark_snapshots,
-    spark_links,
+    damaged_answer, published_lists, staged_files_of_a_manifest, staged_messages_of_a_manifest, discovery_logs, waiting_tables,
+    spark_versions, spark_snapshots, spark_links,
 )  # fmt: skip
 
 
