@@ -35,6 +35,23 @@ _AUTHORIZATION = ("authorization", "permission", "authentication")
 T = TypeVar("T")
 
 
+class MissingTls(NatsError):
+    """TLS was asked for, and the server does not speak it."""
+
+    def __str__(self) -> str:
+        return "the server does not ask for TLS"
+
+
+class GuardedClient(Client):
+    """The library's own would send credentials in the clear to a server that does not ask for the TLS that is wanted here."""
+
+    def _connect_command(self) -> bytes:
+        is_secured = self.options.get("tls_handshake_first") or self._server_info.get("tls_required")
+        if self.options.get("tls") is not None and not is_secured:
+            raise MissingTls
+        return super()._connect_command()
+
+
 class NatsLink:
     """One connection. Coroutines that use it run on the loop of this process."""
 
@@ -94,7 +111,7 @@ class NatsLink:
             return self._client, self._stream
 
     async def _connected(self) -> Client:
-        client, self._told = Client(), None
+        client, self._told = GuardedClient(), None
         self._lost = lost = asyncio.get_running_loop().create_future()
 
         async def closed() -> None:
@@ -129,6 +146,9 @@ class NatsLink:
             return StepFailed(f"{doing}: a message is too large", code="NATS-021", step=step, hint=hint)
         told = problem if isinstance(problem, APIError) or self._told is None else self._told
         found = _text(told)
+        if isinstance(told, MissingTls):
+            hint = "set TLS up on the server; leave tls:// and the TLS settings of client= out only where nobody can listen"
+            return ExternalFailure(f"{doing}: no TLS", code=REFUSED, step=step, found=found, hint=hint)
         if isinstance(told, NotFoundError):
             hint = "create the stream, or correct its name"
             return InvalidStep(doing, code="NATS-004", step=step, found=found, hint=hint)
