@@ -88,7 +88,7 @@ def place_of(stored: Sequence[Any]) -> LogPlace:
 
 
 def followed(folder: Path, name: str) -> tuple[LogPlace, int] | None:
-    """The place that a file follows and where its entries begin; `None` where its first frame is torn or names no earlier file."""
+    """The place that a file follows and where its entries begin; `None` if its first frame is torn or names no earlier file."""
     try:
         with (folder / name).open("rb") as file:
             head = read_head(file, 0)
