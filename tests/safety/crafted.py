@@ -29,8 +29,14 @@ from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.checkpoint.stores.open import open_store
 from millstream.connectors.files.discovery_log import DiscoveryLog
 from millstream.connectors.files.lists import FileList
+from millstream.connectors.intake.files import LogPlace, entries_between
+from millstream.connectors.intake.frames import framed
+from millstream.connectors.intake.log import IntakeLog
+from millstream.connectors.kafka.outgoing.staging import check_staged, read_staged
+from millstream.connectors.staged_rows import remove_staged
 from millstream.inspect.checkpoint import open_view
 from millstream.inspect.savepoint import save_stopped
+from millstream.jobmaster.past_runs import forget_runs
 from millstream.spark.files.native import copy_spark_checkpoint
 
 OUTSIDE = ("../x", "a/../../x", "/tmp/x", "..", ".", "", "a//b", "a/", "a\0b", "C:/x", "C:x", "..\\x", "a/./b")
@@ -217,6 +223,32 @@ def head_names(folder):
     must(decode_head(kept).epoch is not None, "the head was changed")
 
 
+def lineages_that_are_patterns(folder):
+    """What earlier runs left is removed by the names of their lineages, and by nothing like them."""
+    mine = [folder / "staging" / "out" / "one", folder / "carried" / "one-state", folder / "sources" / "one"]
+    for place in mine:
+        place.mkdir(parents=True)
+    for name in ("*", "?ne", "[o]ne", "on*", "**"):
+        forget_runs(MemoryStore(), folder, [name])
+    must(all(place.is_dir() for place in mine), "what another lineage keeps was removed")
+    forget_runs(MemoryStore(), folder, ["one"])
+    must(not any(place.exists() for place in mine), "what the lineage kept is still there")
+
+
+def intake_files_in_a_circle(folder):
+    """Files of an intake log name the one before them: one that names itself or a later one is no way back."""
+    for name, before in (
+        ("intake-000001-000000", "intake-000001-000001"),
+        ("intake-000001-000001", "intake-000001-000000"),
+    ):
+        head = framed({"follows": [before, len(framed({"follows": [before, 99]}, b""))]}, b"")
+        (folder / name).write_bytes(head + framed({"rows": 1, "note": None}, b""))
+    start, end = LogPlace("intake-000001-000007", 0), LogPlace("intake-000001-000001", len(head))
+    with refused("INTAKE-002"):
+        entries_between(folder, start, end)
+    must(len(IntakeLog(folder, 2).adopt(end, rest=True)) == 1, "an entry came more than once")
+
+
 def foreign_object_among_manifests(folder):
     run(folder)
     view = open_view(folder / "checkpoint")
@@ -286,6 +318,23 @@ def staged_files_of_a_manifest(folder):
     resealed(manifest, lambda c: c["participants"]["out"]["handle"].update(files=[file], rows=1))
     with refused("CKPT-061"):
         run(folder)
+    must((folder / "x").read_text() == "not ours", "a file outside was changed")
+
+
+def staged_messages_of_a_manifest(folder):
+    """Those of a topic wait in files too: one that a manifest names elsewhere is neither read nor removed."""
+    staging = folder / "a" / "staging"
+    staging.mkdir(parents=True)
+    (folder / "x").write_text("not ours")
+    (staging / "link").symlink_to(folder / "x")
+    for name in (*OUTSIDE, str(folder / "x"), "../../x", "link"):
+        message = {"file": name, "rows": 1, "bytes": 8, "digest": ""}
+        with refused("CKPT-061"):
+            check_staged(str(staging), [message], epoch=0, step="out")
+        with refused("CKPT-061"):
+            list(read_staged(str(staging), message))
+        with refused("CKPT-061"):
+            remove_staged(str(staging), [name])
     must((folder / "x").read_text() == "not ours", "a file outside was changed")
 
 
@@ -364,9 +413,10 @@ def spark_links(folder):
 
 CASES = (
     store_names, savepoint_source_files, savepoint_page_files, savepoint_lineages, native_savepoint_files, savepoint_links,
-    savepoint_link_itself, manifest_names, manifest_state_link, head_names, foreign_object_among_manifests, request_ids,
-    damaged_answer, published_lists, staged_files_of_a_manifest, discovery_logs, waiting_tables, spark_versions, spark_snapshots,
-    spark_links,
+    savepoint_link_itself, manifest_names, manifest_state_link, head_names, lineages_that_are_patterns,
+    intake_files_in_a_circle, foreign_object_among_manifests, request_ids,
+    damaged_answer, published_lists, staged_files_of_a_manifest, staged_messages_of_a_manifest, discovery_logs, waiting_tables,
+    spark_versions, spark_snapshots, spark_links,
 )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def staged_epoch(messages: Sequence[Any]) -> dict[str, Any]:
 
 def staged_batches(folder: str, file: Any, size: int) -> Iterator[pa.RecordBatch]:
     """The rows of a file, cut into batches of a size: a replay cuts them in the same places, however they were written."""
-    with pa.memory_map(str(_path(folder, file["file"]))) as mapped:
+    with pa.memory_map(str(staged_path(folder, file["file"]))) as mapped:
         table = pa.ipc.open_file(mapped).read_all()
         for start in range(0, table.num_rows, size):
             yield table.slice(start, size).combine_chunks().to_batches()[0]
@@ -79,7 +79,7 @@ def check_staged(folder: str, files: Iterable[Any], *, epoch: int, step: str) ->
         CheckpointRefused: (SINK-010) one is missing or holds other rows.
     """
     for file in files:
-        if (found := _wrong_with(_path(folder, file["file"]), file)) is not None:
+        if (found := _wrong_with(staged_path(folder, file["file"]), file)) is not None:
             msg = f"the staged rows of epoch {epoch} are not those that were written"
             known = f"{file['rows']} rows in {file['file']!r}"
             hint = f"restore the file in {folder!r}, or restore the job from a savepoint"
@@ -102,7 +102,7 @@ def _wrong_with(path: Path, file: Any) -> str | None:
 
 def remove_staged(folder: str, names: Iterable[str]) -> None:
     """Remove files; those that are gone already do not matter."""
-    paths = [_path(folder, name) for name in names]
+    paths = [staged_path(folder, name) for name in names]
     for path in paths:
         path.unlink(missing_ok=True)
     if paths and Path(folder).is_dir():
@@ -116,5 +116,6 @@ def staged_leftovers(folder: str, *, token: int) -> list[str]:
     return sorted(match[0] for match in found if match is not None and int(match[2]) <= token)
 
 
-def _path(folder: str, name: str) -> Path:
+def staged_path(folder: str, name: str) -> Path:
+    """Where a file lies that a manifest names; a name that leads elsewhere is refused."""
     return below(Path(folder), name, of="staged rows")

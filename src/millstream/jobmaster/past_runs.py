@@ -90,9 +90,7 @@ def forget_runs(store: ManifestStore, root: Path, lineages: Iterable[str]) -> No
 
 def _folders(root: Path, lineage: str) -> list[Path]:
     engines = [root / name / lineage for name in registry.names("engines")]
-    return [
-        *engines,
-        root / "sources" / lineage,
-        *root.glob(f"staging/*/{lineage}"),
-        *root.glob(f"{CARRIED}/{lineage}-*"),
-    ]
+    # A stored name is no pattern: what it does not say letter by letter stays.
+    staged = [sink / lineage for sink in root.glob("staging/*")]
+    carried = [path for path in root.glob(f"{CARRIED}/*") if path.name.startswith(f"{lineage}-")]
+    return [*engines, root / "sources" / lineage, *staged, *carried]

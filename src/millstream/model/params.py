@@ -12,6 +12,7 @@ from typing import Any
 
 from millstream.errors import InvalidPlan
 from millstream.model.param_values import param_type, read_value, sql_literal, stored_value, text_of
+from millstream.redaction import REFERENCE as SECRET
 
 INTERVAL = ("interval_start", "interval_end")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -133,12 +134,20 @@ def filled_query(name: str, query: str, values: Mapping[str, Any]) -> str:
 def filled(value: Any, values: Mapping[str, Any], kinds: tuple[type, ...]) -> Any:
     """An option with its parameters: one that is all of the option keeps its type where the option takes it."""
     if isinstance(value, str):
+        text = _REFERENCE.sub(lambda reference: text_of(values[reference[1]]), value)
+        _refuse_secrets(value, text)
         whole = _REFERENCE.fullmatch(value)
-        if whole is not None and isinstance(values[whole[1]], kinds):
-            return values[whole[1]]
-        return _REFERENCE.sub(lambda reference: text_of(values[reference[1]]), value)
+        return values[whole[1]] if whole is not None and isinstance(values[whole[1]], kinds) else text
     if isinstance(value, Mapping):
         return {key: filled(part, values, (bool, int, float, str)) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [filled(part, values, (bool, int, float, str)) for part in value]
     return value
+
+
+def _refuse_secrets(written: str, filled_text: str) -> None:
+    """Whoever starts a run chooses values, and not which secrets of the machine leave it."""
+    if len(SECRET.findall(filled_text)) > len(SECRET.findall(written)):
+        msg = "a parameter names a secret, which only the job itself may"
+        hint = "write ${secret:NAME} into the option, or give a value without it"
+        raise InvalidPlan(msg, code="PARAM-006", found=repr(filled_text), known=repr(written), hint=hint)

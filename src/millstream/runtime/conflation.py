@@ -11,7 +11,7 @@ import pyarrow as pa
 from millstream.contract.source import BadRecord, LostRows
 
 _HELD = 100_000
-"""Rows that are held before they are looked through: what stays is at most one row for each key."""
+"""Rows that are held before they are looked through; twice as many as there are keys, where those are more."""
 _PLACE = "__place"
 
 Part: TypeAlias = pa.RecordBatch | BadRecord | LostRows
@@ -20,16 +20,17 @@ Part: TypeAlias = pa.RecordBatch | BadRecord | LostRows
 def newest_rows(parts: Iterable[Part], key: Sequence[str], dropped: Callable[[int], None]) -> Iterator[Part]:
     """What is no row, as it comes, and then the newest row of each key, or the newest at all; `dropped` is told of the others."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows, enough = 0, _HELD
     for part in parts:
         if isinstance(part, (BadRecord, LostRows)):
             yield part
             continue
         held.append(part)
         rows += part.num_rows
-        if rows >= _HELD:
+        if rows >= enough:
             held = [_newest(held, key, dropped)]
             rows = held[0].num_rows
+            enough = max(_HELD, 2 * rows)
     if held:
         yield _newest(held, key, dropped)
 

@@ -1,5 +1,6 @@
 """Dead letters are read back from each sink, keep rows of every type, and are refused by name where they cannot be replayed."""
 
+import dataclasses
 import datetime as dt
 import decimal
 import json
@@ -95,6 +96,24 @@ def test_one_of_several_rows_that_were_made_is_not_replayed(tmp_path):
     answer = replay(job, tmp_path, "made")
     assert answer.rows == 0
     assert "made from a good one" in answer.refused[0][1]
+
+
+FOREIGN = (b"garbage", b"\xff", b"[]", b"5", b'{"x": 1}', b'{"row": 5}', b'{"row": {"n": 1}, "time": "x"}')
+
+
+@pytest.mark.parametrize("raw", FOREIGN)
+def test_a_letter_that_somebody_else_wrote_keeps_no_other_back(tmp_path, raw):
+    job = ms.Job("foreign")
+    rows = job.source("in", ms.memory([{"n": 0}]), schema="n long")
+    dead = ms.dead_letter(ms.files(str(tmp_path / "dead")))
+    rows.map(lambda row: {"n": 1 // row["n"]}, schema="n long", on_error=dead, id="divide").sink(
+        "out", ms.collect("foreign")
+    )
+    run(job, tmp_path)
+    box = box_of(job, tmp_path, "divide")
+    (letter,) = box.letters()
+    answer = ask_replay(box, [dataclasses.replace(letter, id="theirs", raw=raw), letter])
+    assert (answer.rows, [id_ for id_, _ in answer.refused]) == (1, ["theirs"])
 
 
 def test_a_step_with_two_streams_is_refused_by_name(tmp_path):

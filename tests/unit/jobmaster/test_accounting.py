@@ -4,7 +4,11 @@ import pytest
 
 import millstream as ms
 from millstream.errors import InvalidStep, MillstreamError, StepFailed
+from millstream.jobmaster.run import Run
+from millstream.local.native import LocalSide
+from millstream.local.run import _LocalLoop
 from millstream.model.counts import StepCounts
+from millstream.plan.deployment import Deployment
 
 
 def job_of(rows, **limits):
@@ -39,6 +43,23 @@ def test_they_are_counted_over_the_epochs_of_a_run():
     with pytest.raises(StepFailed) as failed:
         job_of([*([1] * 49), 0, *([1] * 49), 0], max_rows=1).run(local=True)
     assert failed.value.found == "2 rows"
+
+
+def test_an_epoch_that_an_engine_runs_once_more_counts_once(tmp_path):
+    """It is durable: refused now, it could never be got over."""
+    job = job_of([0, 1], max_rows=1)
+    deployment = job.compile(Deployment(checkpoint=str(tmp_path))).deployment
+    with Run(deployment, engine="local", side=LocalSide()) as first:
+        loop = _LocalLoop(deployment, first)
+        plan = first.plan_next(first.planner.initial())
+        first.begin_epoch(plan.epoch)
+        reports = loop._reports(plan)
+        first.finish_epoch(reports, loop._saved(plan.epoch))
+    assert first.result.counts["divide"].failed == 1
+    with Run(deployment, engine="local", side=LocalSide(), result=first.result) as second:
+        second.begin_epoch(plan.epoch)
+        assert second.finish_epoch(reports).epoch == plan.epoch
+    assert second.result.counts["divide"].failed == 1
 
 
 def test_dead_letters_up_to_a_share_are_agreed():

@@ -169,6 +169,18 @@ def test_drop_reads_what_it_may_and_jumps_over_the_rest():
     assert [body for task in tasks for _, _, body in task.splits] == [[1000, 1100]]
 
 
+def test_rows_that_come_while_it_jumps_are_not_taken_off_the_dropped():
+    class Growing(Source):
+        def advance(self, start, credit):
+            asked = super().advance(start, credit)
+            self.rows += 1000
+            return asked
+
+    planned = Planned(Growing(1000), FlowControl("drop", capacity_rows=50), credit=100)
+    plan = planned.next()
+    assert (plan.sources, plan.jumps, plan.dropped) == ({"a": 100}, {"a": 1000}, {"a": {"drop": 900}})
+
+
 def dataclasses_plan(position):
     from millstream.plan.epoch import EpochPlan
 

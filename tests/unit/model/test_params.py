@@ -142,6 +142,27 @@ def test_options_keep_the_type_of_a_parameter_where_they_take_it():
     assert filled(True, values, (bool,)) is True
 
 
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("https://h/${param:a}", {"a": "${secret:HOME}"}),
+        ("${param:a}", {"a": "${secret:HOME}"}),
+        ({"headers": [{"x": "y ${param:a}"}]}, {"a": "${secret:HOME}"}),
+        ("${param:a}${param:b}", {"a": "${sec", "b": "ret:HOME}"}),
+        ("${secret:${param:a}}", {"a": "HOME"}),
+    ],
+)
+def test_who_starts_a_run_names_no_secrets(written, values):
+    with pytest.raises(InvalidPlan) as refused:
+        filled(written, values, (str,))
+    assert refused.value.code == "PARAM-006"
+
+
+def test_secrets_of_the_job_stand_beside_parameters():
+    written = "amqp://me:${secret:PASSWORD}@host/${param:a}"
+    assert filled(written, {"a": "${slice:x}"}, (str,)) == "amqp://me:${secret:PASSWORD}@host/${slice:x}"
+
+
 def test_a_query_gets_literals():
     values = {"day": dt.date(2024, 1, 31), "n": 5, "who": "x' OR '1'='1", "d": Decimal("1.50"), "b": True}
     query = "SELECT * FROM t WHERE day = ${param:day} AND n > ${param:n} AND who = ${param:who} AND ${param:b}"

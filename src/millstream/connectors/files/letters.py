@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.connectors.files.columns import fitted
-from millstream.connectors.files.lists import FileList, PublishedFile
+from millstream.connectors.files.lists import FileList, PublishedFile, read_list
 from millstream.connectors.files.published import PublishedLists
 from millstream.connectors.files.reader import published_batches
 from millstream.connectors.files.store import LISTS, local_path
@@ -64,9 +64,13 @@ def _lists(options: Options, job: str, step: str) -> list[FileList]:
 
 
 def _replace(root: Path, listing: FileList, gone: set[str]) -> None:
+    """Another who removes from the same list at the same time is seen by the list that is there then, and not undone."""
     assert listing.path is not None, "a list that was read has a place"
-    left = dataclasses.replace(listing, files=tuple(file for file in listing.files if file["path"] not in gone))
     store, name = LocalStore(listing.path.parent), listing.path.name
-    store.swap(name, listing.path.read_bytes(), json.dumps(left.to_json()).encode())
+    is_replaced = False
+    while not is_replaced:
+        stored, now = listing.path.read_bytes(), read_list(listing.path)
+        left = dataclasses.replace(now, files=tuple(file for file in now.files if file["path"] not in gone))
+        is_replaced = store.swap(name, stored, json.dumps(left.to_json()).encode())
     for path in sorted(gone):
         (root / path).unlink(missing_ok=True)

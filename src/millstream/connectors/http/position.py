@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.connectors.http.paging.answered import refuse_named
 from millstream.connectors.http.paging.paths import Steps, found_at
 from millstream.connectors.http.paging.slices import PARENT, DateSlices, ListSlices, children, slice_at, slice_name
 from millstream.connectors.http.paging.turning import PagingPlan, SliceState, begun
@@ -158,4 +159,5 @@ def newest_of(newest: Any, records: Sequence[Any], steps: Steps) -> Any:
             newest = value
         elif (is_number and isinstance(newest, (int, float))) or (isinstance(value, str) and isinstance(newest, str)):
             newest = max(newest, value)
+    refuse_named(newest)
     return newest

@@ -88,13 +88,18 @@ def place_of(stored: Sequence[Any]) -> LogPlace:
 
 
 def followed(folder: Path, name: str) -> tuple[LogPlace, int] | None:
-    """The place that a file follows and where its entries begin; `None` when its first frame is torn."""
+    """The place that a file follows and where its entries begin; `None` if its first frame is torn or names no earlier file."""
     try:
         with (folder / name).open("rb") as file:
             head = read_head(file, 0)
     except TornFrame:
         return None
-    return None if head is None else (place_of(head.head["follows"]), head.end)
+    if head is None:
+        return None
+    before = place_of(head.head["follows"])
+    # Files that follow each other in a circle, as nobody writes them, would be followed for ever.
+    is_earlier = (number_of(before.file) or (-1, -1)) < (number_of(name) or (-1, -1))
+    return (before, head.end) if is_earlier else None
 
 
 def spans_between(folder: Path, start: LogPlace, end: LogPlace) -> list[FileSpan]:

@@ -6,6 +6,7 @@ for it, and not to the terminal.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -110,6 +111,11 @@ def _opened(kind: Any, config: Mapping[str, Any], step: str, errors: ClientError
         msg = "the client refuses its settings"
         found = without_secrets(error_of(problem).str(), config)
         raise InvalidStep(msg, code="KAFKA-003", step=step, found=found, hint="correct client=") from None
+
+
+def leave_to_parent(client: AdminClient | Consumer | Producer) -> None:
+    """Keep a client of the parent process for ever: a child that lets it go waits for threads that it has not, or crashes."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
 def error_of(problem: KafkaException) -> KafkaError:

@@ -11,12 +11,13 @@ from typing import Any
 from millstream.connectors.kafka.client_options import client_config
 from millstream.connectors.kafka.outgoing.latest import latest_per_key
 from millstream.connectors.kafka.outgoing.sending import MessageSender
-from millstream.connectors.kafka.outgoing.staging import check_staged, leftovers, read_staged, remove_staged
+from millstream.connectors.kafka.outgoing.staging import check_staged, read_staged
 from millstream.connectors.kafka.target import prepare_target
 from millstream.connectors.kafka.transactions.mark_topic import MarkTopic
 from millstream.connectors.kafka.transactions.marks import Mark, mark_topic
 from millstream.connectors.kafka.transactions.owner import MarkedChange, SinkOwner
 from millstream.connectors.kafka.transactions.succession import refuse_newer, take_over
+from millstream.connectors.staged_rows import remove_staged, staged_leftovers
 from millstream.contract.sink import SinkContext
 from millstream.errors import CheckpointRefused, Fenced
 from millstream.model.connector import NewerOutput, Options
@@ -132,7 +133,7 @@ class KafkaCommitter:
         if not self._context.is_direct:
             # A late owner would take the files of the one that replaced it for leftovers.
             self._owner.touch()
-            remove_staged(self._context.staging, leftovers(self._context.staging, token=self._context.token))
+            remove_staged(self._context.staging, staged_leftovers(self._context.staging, token=self._context.token))
 
     def close(self) -> None:
         """Close the producer."""

@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.connectors.kafka.client_options import client_config
-from millstream.connectors.kafka.clients import ClientErrors, Undelivered, error_of, failure, open_producer
+from millstream.connectors.kafka.clients import (
+    ClientErrors,
+    Undelivered,
+    error_of,
+    failure,
+    leave_to_parent,
+    open_producer,
+)
 from millstream.connectors.kafka.library import KafkaException, Producer
 from millstream.connectors.kafka.outgoing.latest import latest_per_key
 from millstream.connectors.kafka.outgoing.messages import MessageEncoder
@@ -33,13 +40,14 @@ class _Parked:
     """Connections of this process that wait for the next task. A child of the process opens its own."""
 
     def __init__(self) -> None:
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock = threading.Lock()
         self._waiting: dict[_Identity, list[_Connection]] = {}
+        os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def take(self, config: dict[str, Any], step: str) -> _Connection:
         """A connection for one task alone."""
         with self._lock:
-            waiting = self._of_this_process().get(_identity(config), [])
+            waiting = self._waiting.get(_identity(config), [])
             if waiting:
                 return waiting.pop()
         return _Connection(config, step)
@@ -47,12 +55,13 @@ class _Parked:
     def park(self, config: dict[str, Any], connection: _Connection) -> None:
         """Leave a connection on which all has arrived for another task."""
         with self._lock:
-            self._of_this_process().setdefault(_identity(config), []).append(connection)
+            self._waiting.setdefault(_identity(config), []).append(connection)
 
-    def _of_this_process(self) -> dict[_Identity, list[_Connection]]:
-        if self._process != os.getpid():
-            self._waiting, self._process = {}, os.getpid()
-        return self._waiting
+    def _leave_to_parent(self) -> None:
+        for connections in self._waiting.values():
+            for each in connections:
+                leave_to_parent(each.producer)
+        self._waiting, self._lock = {}, threading.Lock()
 
 
 _parked = _Parked()

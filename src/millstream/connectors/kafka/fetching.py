@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from millstream.connectors.kafka.client_options import client_config
-from millstream.connectors.kafka.clients import PATIENCE, ClientErrors, error_of, failure, open_consumer
+from millstream.connectors.kafka.clients import (
+    PATIENCE,
+    ClientErrors,
+    error_of,
+    failure,
+    leave_to_parent,
+    open_consumer,
+)
 from millstream.connectors.kafka.library import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from millstream.connectors.kafka.positions import KafkaPartition
 from millstream.errors import MillstreamError
@@ -123,6 +131,10 @@ class PartitionReader:
             f"records of {self.place.name if self.place else '?'} cannot be read", error, self._errors, step=self._step
         )
 
+    def leave_to_parent(self) -> None:
+        """This process is a child of the one that opened it."""
+        leave_to_parent(self._consumer)
+
     def close(self) -> None:
         """Disconnect."""
         self._consumer.close()
@@ -174,6 +186,18 @@ def park(options: Options, reader: PartitionReader, *, step: str) -> None:
 
 def _kind(options: Options, config: Mapping[str, Any]) -> str:
     return json.dumps([options["isolation"], config], sort_keys=True, default=str)
+
+
+def _leave_to_parent() -> None:
+    """A child has none of the threads of its parent's consumers: it opens its own, and does not even close these."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.Lock()
+    for _, reader in _parked:
+        reader.leave_to_parent()
+    _parked.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 @atexit.register

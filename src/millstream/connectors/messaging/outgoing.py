@@ -76,10 +76,14 @@ def check_outgoing(options: Options, schema: Schema, step: str, *, address: str,
 
 
 class MessageRoles(NamedTuple):
-    """Which columns do not go into the body."""
+    """Which columns do not go into the body, and which addresses no message can be sent to."""
 
     address: str | None
     headers: Mapping[str, str]
+    unfit: str = r"^$|[\s*>]"
+    """A regular expression."""
+    longest: int = 1 << 16
+    """Bytes of an address, at most."""
 
 
 class RowEncoder:
@@ -89,7 +93,7 @@ class RowEncoder:
         self, options: Options, schema: Schema, roles: MessageRoles, *, format: str, step: str, code: str
     ) -> None:
         """`options` are those of the sink, among which are those of its format; `code` is of the errors."""
-        self._address, self._headers = roles
+        self._roles, (self._address, self._headers) = roles, roles[:2]
         self._step, self._code = step, code
         self._inside = value_columns(schema, self._address, self._headers)
         self._encode = encoder(format, schema.select(self._inside), options)
@@ -103,7 +107,9 @@ class RowEncoder:
         if self._address is None:
             return pa.nulls(batch.num_rows, pa.string())
         addresses = batch.column(self._address)
-        is_wrong = pc.match_substring_regex(addresses.fill_null(""), r"^$|[\s*>]")
+        texts = addresses.fill_null("")
+        is_long = pc.greater(pc.binary_length(texts), self._roles.longest)
+        is_wrong = pc.or_(pc.match_substring_regex(texts, self._roles.unfit), is_long)
         if pc.any(is_wrong).as_py():
             msg = "a row has an address that no message can be sent to"
             found = repr(addresses.filter(is_wrong)[0].as_py())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import InvalidStep
@@ -30,19 +31,21 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "tls_hostname": (str,),
     "user": (str,),
 }
+_SERVER = re.compile(r"(?:(?P<scheme>nats|tls)://)?(?P<place>.*)")
 _STREAM = re.compile(r"[^\s.*>/\\]{1,255}")
 _SUBJECT = re.compile(r"[^\s]{1,1024}")
 _CODE = "NATS-003"
 
 
 def _servers(value: str | list[str]) -> list[str]:
-    """Each as `nats://host:port`."""
+    """Each as `nats://host:port`, or `tls://host:port` where that is asked for."""
     listed = value.split(",") if isinstance(value, str) else list(value)
-    texts = [re.sub(r"^(nats|tls)://", "", text.strip()) if isinstance(text, str) else "" for text in listed]
-    if not texts or not all(_is_address(text) for text in texts):
+    found = [_SERVER.fullmatch(text.strip()) if isinstance(text, str) else None for text in listed]
+    addresses = [(each["scheme"] or "nats", each["place"]) for each in found if each is not None]
+    if not found or len(addresses) < len(found) or not all(_is_address(place) for _, place in addresses):
         msg = "'host:port', or a list of several; credentials belong into client="
         raise ValueError(msg)
-    return [f"nats://{text}" for text in texts]
+    return [f"{scheme}://{place}" for scheme, place in addresses]
 
 
 def _is_address(text: str) -> bool:
@@ -113,11 +116,12 @@ def connect_arguments(options: Options, *, step: str) -> dict[str, Any]:
     }
     passed = {"connect_timeout", "inbox_prefix", "name", "password", "tls_hostname", "token", "user", *renamed}
     arguments = {renamed.get(name, name): value for name, value in given.items() if name in passed}
-    return {"servers": options["servers"], **arguments, **_tls(given, step)}
+    return {"servers": options["servers"], **arguments, **_tls(options["servers"], given, step)}
 
 
-def _tls(given: dict[str, Any], step: str) -> dict[str, Any]:
-    if not given.get("tls", any(name in given for name in ("ca_file", "cert_file", "tls_first"))):
+def _tls(servers: Sequence[str], given: dict[str, Any], step: str) -> dict[str, Any]:
+    is_asked_for = given.get("tls", any(name in given for name in ("ca_file", "cert_file", "tls_first")))
+    if not is_asked_for and not any(server.startswith("tls://") for server in servers):
         return {}
     try:
         context = ssl.create_default_context(cafile=given.get("ca_file"))

@@ -7,6 +7,7 @@ the same. Whoever asks decides what may be asked again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import threading
 from collections.abc import Awaitable, Callable
@@ -33,6 +34,23 @@ _ASK_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
 _AUTHORIZATION = ("authorization", "permission", "authentication")
 T = TypeVar("T")
+
+
+class MissingTls(NatsError):
+    """TLS was asked for, and the server does not speak it."""
+
+    def __str__(self) -> str:
+        return "the server does not ask for TLS"
+
+
+class GuardedClient(Client):
+    """The library's own would send credentials in the clear to a server that does not ask for the TLS that is wanted here."""
+
+    def _connect_command(self) -> bytes:
+        is_secured = self.options.get("tls_handshake_first") or self._server_info.get("tls_required")
+        if self.options.get("tls") is not None and not is_secured:
+            raise MissingTls
+        return super()._connect_command()
 
 
 class NatsLink:
@@ -94,7 +112,7 @@ class NatsLink:
             return self._client, self._stream
 
     async def _connected(self) -> Client:
-        client, self._told = Client(), None
+        client, self._told = GuardedClient(), None
         self._lost = lost = asyncio.get_running_loop().create_future()
 
         async def closed() -> None:
@@ -106,7 +124,9 @@ class NatsLink:
         try:
             await asyncio.wait_for(client.connect(**settings), _CONNECT_SECONDS)
         except BaseException:
-            await client.close()  # it leaves the socket of a failed attempt open
+            # It leaves the socket of a failed attempt open, and fails itself where there was none.
+            with contextlib.suppress(AssertionError):
+                await client.close()
             raise
         return client
 
@@ -129,6 +149,9 @@ class NatsLink:
             return StepFailed(f"{doing}: a message is too large", code="NATS-021", step=step, hint=hint)
         told = problem if isinstance(problem, APIError) or self._told is None else self._told
         found = _text(told)
+        if isinstance(told, MissingTls):
+            hint = "set TLS up on the server; leave tls:// and the TLS settings of client= out only where nobody can listen"
+            return ExternalFailure(f"{doing}: no TLS", code=REFUSED, step=step, found=found, hint=hint)
         if isinstance(told, NotFoundError):
             hint = "create the stream, or correct its name"
             return InvalidStep(doing, code="NATS-004", step=step, found=found, hint=hint)

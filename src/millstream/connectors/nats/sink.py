@@ -10,6 +10,7 @@ from millstream.connectors.consumer.sink import ConsumerCommitter
 from millstream.connectors.messaging.outgoing import MessageRoles, RowEncoder, StagingWriter
 from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
 from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper
+from millstream.connectors.nats.fitting import StreamLimits, limits_of
 from millstream.connectors.nats.links import link_to
 from millstream.connectors.nats.publishing import NamedPublisher
 from millstream.connectors.nats.target import mark_subject, prepared_stream, subject_of
@@ -19,12 +20,15 @@ from millstream.model.connector import Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 
+_NO_SUBJECT = r"^$|[\s*>]|^\.|\.$|\.\."
+_LONGEST = 1024
+
 
 class NatsWriter(StagingWriter):
     """Stages the messages of one task."""
 
     def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        roles = MessageRoles(options["subject_field"], options["headers"])
+        roles = MessageRoles(options["subject_field"], options["headers"], unfit=_NO_SUBJECT, longest=_LONGEST)
         rows = RowEncoder(options, schema, roles, format=options["format"], step=task.step, code="NATS-021")
         super().__init__(rows, task)
 
@@ -35,6 +39,7 @@ class NatsCommitter(ConsumerCommitter):
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._link = link_to(options, step=context.step)
+        self._limits: StreamLimits | None = None
         super().__init__({"batch_rows": BATCH_ROWS}, context)
 
     def _opened_keeper(self, options: Options) -> MarkKeeper:
@@ -47,6 +52,7 @@ class NatsCommitter(ConsumerCommitter):
     def fence(self) -> None:
         """See that the stream is there, and leave the token of this run in the mark."""
         found = prepared_stream(self._link, self._options, step=self._context.step)
+        self._limits = limits_of(self._link, found, self._options, step=self._context.step)
         if not isinstance(self._keeper, AtomicKeeper):
             super().fence()
             return
@@ -55,11 +61,14 @@ class NatsCommitter(ConsumerCommitter):
         self._keeper.remember_marks(str(found.created))
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
-        """The files of the epoch; more rows than fit a batch are refused before the epoch is durable."""
+        """The files of the epoch; what could never be published is refused before the epoch is durable."""
         prepared = super().prepare(epoch, messages)
+        step, staging = self._context.step, self._context.staging
+        if self._limits is not None:
+            self._limits.check(staging, prepared["files"], subject_of(self._options), step=step)
         if self._options["atomic"] and prepared["rows"] > MOST_ROWS:
             msg = f"epoch {epoch} has more rows than an atomic batch"
             hint = "pass a smaller rows_per_epoch=, or leave atomic=True out and ask for effectively_once"
             found = f"{prepared['rows']} rows"
-            raise StepFailed(msg, code="NATS-022", step=self._context.step, found=found, known=MOST_ROWS, hint=hint)
+            raise StepFailed(msg, code="NATS-022", step=step, found=found, known=MOST_ROWS, hint=hint)
         return prepared

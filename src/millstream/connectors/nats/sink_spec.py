@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from millstream.connectors.formats.options import ENCODE, FORMATS
 from millstream.connectors.messaging.outgoing import check_outgoing, checked_headers
 from millstream.connectors.nats.client_options import CLIENT_OPTIONS, check_client, checked_subject
@@ -11,6 +13,7 @@ from millstream.model.guarantee import SinkCapability
 from millstream.model.schema import Schema
 
 CODE = "NATS-020"
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 def _check(options: Options, schema: Schema, step: str) -> None:
@@ -19,6 +22,10 @@ def _check(options: Options, schema: Schema, step: str) -> None:
     if own := [name for name in options["headers"] if name.lower().startswith("nats-")]:
         msg = f"the header {own[0]!r} is one of the server's own"
         raise InvalidStep(msg, code=CODE, step=step, hint="call it something else in headers=")
+    if unfit := [name for name in options["headers"] if not _HEADER.fullmatch(name)]:
+        msg = "headers= names one that cannot be sent"
+        known = "letters, digits and any of !#$%&'*+-.^_`|~"
+        raise InvalidStep(msg, code=CODE, step=step, found=repr(unfit[0]), known=known, hint="correct headers=")
 
 
 def _optional_subject(value: str | None) -> str | None:

@@ -15,6 +15,11 @@ def mark_subject(options: Options, job: str, step: str) -> str:
     return f"{options['stream']}.marks.{readable_name(job, step)}"
 
 
+def marks_of(options: Options) -> str:
+    """Where the marks of all sinks stand."""
+    return f"{options['stream']}.marks.>"
+
+
 def subject_of(options: Options) -> str:
     """Where rows go that name no subject themselves."""
     return str(options["publish_to"] or options["stream"])
@@ -41,18 +46,18 @@ def refuse_unfit(found: StreamInfo, options: Options, *, step: str) -> None:
     """Refuse a stream in which an epoch cannot appear at once, where that is wanted."""
     if not options["atomic"]:
         return
-    marks = f"{options['stream']}.marks.>"
+    marks = marks_of(options)
     if not found.config.allow_atomic:
         msg = f"the stream {options['stream']!r} takes no atomic batches"
         hint = "set allow_atomic of the stream, on a server from 2.12 on, or leave atomic=True out"
         raise InvalidStep(msg, code="NATS-023", step=step, hint=hint)
-    if not any(_covers(subject, marks) for subject in found.config.subjects or ()):
+    if not any(covers(subject, marks) for subject in found.config.subjects or ()):
         msg = f"the stream {options['stream']!r} has no room for the marks of epochs"
         hint = f"add {marks!r} to the subjects of the stream"
         raise InvalidStep(msg, code="NATS-023", step=step, found=found.config.subjects, known=marks, hint=hint)
 
 
-def _covers(pattern: str, wanted: str) -> bool:
+def covers(pattern: str, wanted: str) -> bool:
     """Whether every subject of one pattern is one of another."""
     have, want = pattern.split("."), wanted.split(".")
     for place, part in enumerate(have):
@@ -67,8 +72,8 @@ def _created(link: NatsLink, options: Options, step: str) -> StreamInfo:
     subject = subject_of(options)
     subjects = [subject] if options["subject_field"] is None else [subject, f"{subject}.>"]
     if options["atomic"]:
-        marks = f"{options['stream']}.marks.>"
-        subjects += [marks] if not any(_covers(each, marks) for each in subjects) else []
+        marks = marks_of(options)
+        subjects += [marks] if not any(covers(each, marks) for each in subjects) else []
     config = StreamConfig(name=options["stream"], subjects=subjects, allow_atomic=options["atomic"] or None)
 
     async def create(_: Client, stream: JetStreamContext) -> StreamInfo:

@@ -31,6 +31,7 @@ class Consumption:
         self._arrived = asyncio.Event()
         self.channel: AbstractChannel | None = None
         self._connection: AbstractConnection | None = None
+        self._consumer = ""
         self.tag = 0
         """The number of the last message that came."""
 
@@ -40,7 +41,7 @@ class Consumption:
         self.channel = await connection.channel()
         await self.channel.set_qos(prefetch_count=self._prefetch)
         queue = await self.channel.declare_queue(self._queue, passive=True)
-        await queue.consume(self._take_in, arguments=self._arguments)
+        self._consumer = await queue.consume(self._take_in, arguments=self._arguments)
 
     async def _take_in(self, message: AbstractIncomingMessage) -> None:
         self.tag = int(message.delivery_tag or 0)
@@ -51,10 +52,10 @@ class Consumption:
         """What has come, waited for; nothing if nothing came.
 
         Raises:
-            ChannelInvalidStateError: the channel is gone.
+            ChannelInvalidStateError: the channel is gone, or the server has ended the consumer.
         """
-        if not self._messages and self._is_gone:
-            msg = "the channel was closed"
+        if not self._messages and (self._is_gone or await self._is_cancelled()):
+            msg = "the channel was closed, or its consumer ended"
             raise ChannelInvalidStateError(msg)
         try:
             await asyncio.wait_for(self._arrived.wait(), seconds)
@@ -71,6 +72,12 @@ class Consumption:
         """A channel does not tell when its connection is lost."""
         is_cut_off = self._connection is None or is_lost(self._connection)
         return is_cut_off or self.channel is None or self.channel.is_closed
+
+    async def _is_cancelled(self) -> bool:
+        """A queue that is deleted or moves to another node ends its consumers: the channel stays, and nothing comes any more."""
+        assert self.channel is not None, "it was opened"
+        under: Any = await self.channel.get_underlay_channel()
+        return self._consumer not in under.consumers
 
     async def acknowledge(self, tag: int) -> None:
         """Acknowledge all messages up to a number."""

@@ -6,6 +6,7 @@ replaced never gets there, and its successor is sent the message again. What is 
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -121,7 +122,11 @@ class QueueReceiver:
                     return
 
     def _open(self) -> None:
-        """A session of its own: numbers of messages begin anew in it."""
+        """A session of its own: numbers of messages begin anew in it. What the one before held back goes to the queue again."""
+        last, self._consumption = self._consumption, None
+        if last is not None:
+            with contextlib.suppress(MillstreamError):
+                self._link.ask(last.close, f"a consumer of queue {self._queue!r} cannot be ended")
         consumption = Consumption(self._queue, prefetch=self._prefetch)
         self._link.ask(consumption.open, f"the queue {self._queue!r} cannot be read")
         self._session, self._taken, self._acknowledged = self._session + 1, 0, 0

@@ -24,13 +24,15 @@ from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
 _PAUSE_SECONDS = 0.3
+_LONGEST = 255
+"""Bytes of a routing key: its length is one byte on the wire."""
 
 
 class RabbitWriter(StagingWriter):
     """Stages the messages of one task."""
 
     def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        roles = MessageRoles(options["routing_key_field"], options["headers"])
+        roles = MessageRoles(options["routing_key_field"], options["headers"], longest=_LONGEST)
         rows = RowEncoder(options, schema, roles, format=options["format"], step=task.step, code="RABBIT-021")
         super().__init__(rows, task)
 

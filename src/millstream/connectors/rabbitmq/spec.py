@@ -21,7 +21,7 @@ from millstream.model.connector import (
 )
 from millstream.model.guarantee import SinkCapability, SourceCapability
 from millstream.model.schema import Schema
-from millstream.redaction import SecretUrl
+from millstream.redaction import REFERENCE, SecretUrl
 
 METADATA = ("offset", "routing_key", "exchange", "message_id", "timestamp", "redelivered", "headers")
 """What a column may hold beside the body."""
@@ -41,8 +41,12 @@ def rabbitmq(queue: object, *, url: object, **options: Any) -> ConnectorSpec:
 
 
 def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
+    try:
+        parts = urlsplit(REFERENCE.sub("named", value))
+        is_address = parts.scheme in {"amqp", "amqps"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         msg = "a url such as amqp://user:${secret:NAME}@host:5672/"
         raise ValueError(msg)
     return SecretUrl(value)

@@ -173,10 +173,10 @@ class StreamQueueReader:
         following, heard = first, time.monotonic()
         while following < end:
             try:
-                for part in self._pushed(following, end):
+                for number, part in enumerate(self._pushed(following, end)):
                     heard = time.monotonic()
-                    if following == first and part[0].number > first:
-                        yield from self._gap(first, min(part[0].number, end))
+                    if number == 0 and part[0].number > following:
+                        yield from self._gap(following, min(part[0].number, end))
                     following = part[-1].number + 1
                     yield from self._rows.decode([each for each in part if each.number < end], self._queue)
             except ExternalFailure as problem:

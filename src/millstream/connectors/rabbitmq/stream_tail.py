@@ -5,6 +5,7 @@ Offsets are addresses, never counts: what the server writes between messages tak
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -95,19 +96,29 @@ class StreamTail:
         doing = f"the end of queue {self._queue!r} cannot be followed"
         consumption = StreamConsumption(self._queue, "last")
         self._link.ask(consumption.open, doing)
-        seconds = _LOOK_SECONDS
+        try:
+            self._follow_through(consumption, doing)
+        finally:
+            with contextlib.suppress(MillstreamError):
+                self._link.ask(consumption.close, doing)
+
+    def _follow_through(self, consumption: StreamConsumption, doing: str) -> None:
+        seconds, seen, came = _LOOK_SECONDS, 0, time.monotonic()
 
         async def take(_: AbstractConnection) -> list[BrokerMessage]:
             return await consumption.take(seconds)
 
         while not self._is_closed:
             part = self._link.ask(take, doing)
+            if part:
+                seen, came = part[-1].number + 1, time.monotonic()
             with self._changed:
                 self._problem, self._is_quiet = None, not part
-                self._end = max(self._end or 0, part[-1].number + 1 if part else 0)
+                # The last messages come in pieces: only after a long silence is it another queue that ends before this end.
+                is_whole = seen > 0 and time.monotonic() - came > _SETTLE_SECONDS
+                self._end = seen if is_whole else max(self._end or 0, seen)
                 self._changed.notify_all()
             seconds = _QUIET_SECONDS
-        self._link.ask(consumption.close, doing)
 
     def close(self) -> None:
         """End the thread and disconnect."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from millstream.contract.source import Advance, Credit, Position, SelectiveEnumerator, SplitEnumerator
+from millstream.contract.source import Advance, Credit, Position, SelectiveEnumerator, Split, SplitEnumerator
 from millstream.errors import StepFailed
 from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import source_of
@@ -112,7 +112,9 @@ class SourceQueries:
             return SourceReading(advance)
         match strategy:
             case "drop":
-                return _jumped(advance, self._sources[name].advance(advance.position, Credit(advance.lag)))
+                source = self._sources[name]
+                over = source.advance(advance.position, Credit(advance.lag))
+                return _jumped(advance, over, source.splits(advance.position, over.position))
             case "latest":
                 whole = self._sources[name].advance(position, Credit(credit + advance.lag))
                 return SourceReading(whole, is_conflated=True)
@@ -122,10 +124,14 @@ class SourceQueries:
                 raise StepFailed(msg, code="FLOW-004", step=name, found=advance.lag, known=allowed, hint=hint)
 
 
-def _jumped(advance: Advance, over: Advance) -> SourceReading:
-    """Read up to the first, go on behind the second; what lies between is dropped."""
+def _jumped(advance: Advance, over: Advance, between: Sequence[Split]) -> SourceReading:
+    """Read up to the first, go on behind the second; what lies between is dropped.
+
+    Rows may have come between the two answers: what waits behind the second says nothing of how many are jumped over. Only a
+    source that does not count the rows of its splits is taken by it.
+    """
     assert advance.lag is not None
-    dropped = advance.lag - (over.lag or 0)
+    dropped = sum(split.rows for split in between) or max(0, advance.lag - (over.lag or 0))
     told = dataclasses.replace(
         advance,
         finished=over.finished,

@@ -111,6 +111,16 @@ def test_the_topic_of_a_row_stands_in_a_column():
         encoded(rows, "`to` string, n long", (), topic_field="to")
 
 
+@pytest.mark.parametrize(
+    "topic",
+    ["", "a b", "a/b", "x" * 250, ".", "..", "a\n", "__consumer_offsets", "millstream-marks-job-out-0123456789ab"],
+)
+def test_a_topic_that_no_message_can_go_to_stops_the_job_before_its_epoch_is_durable(topic):
+    rows = [{"to": "good", "n": 1}, {"to": topic, "n": 2}]
+    with pytest.raises(StepFailed, match=r"KAFKA-021.*cannot be written to"):
+        encoded(rows, "`to` string, n long", "rest", topic_field="to")
+
+
 def test_rows_with_the_same_values_go_the_same_way_in_every_process():
     rows = [{"land": "de", "n": 1}, {"land": "fr", "n": 1}, {"land": "de", "n": 2}]
     spread = [message["spread"] for message in encoded(rows, "land string, n long", partition_by="land")]

@@ -8,10 +8,9 @@ from millstream.connectors.kafka.outgoing.staging import (
     ContentDigest,
     StagedMessages,
     check_staged,
-    leftovers,
     read_staged,
-    remove_staged,
 )
+from millstream.connectors.staged_rows import remove_staged, staged_leftovers
 from millstream.contract.sink import SinkTask
 from millstream.errors import CheckpointRefused
 from millstream.model.ids import Epoch
@@ -100,10 +99,10 @@ def test_leftovers_are_those_of_this_owner_and_earlier_ones(tmp_path):
     mine = [staged(tmp_path, epoch=epoch, token=token)["file"] for epoch, token in ((3, 1), (4, 2))]
     later = staged(tmp_path, epoch=4, token=12)["file"]
     (tmp_path / "marks.json").write_text("{}")
-    assert leftovers(str(tmp_path), token=2) == sorted(mine)
-    remove_staged(str(tmp_path), leftovers(str(tmp_path), token=2))
+    assert staged_leftovers(str(tmp_path), token=2) == sorted(mine)
+    remove_staged(str(tmp_path), staged_leftovers(str(tmp_path), token=2))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([later, "marks.json"])
-    assert leftovers(str(tmp_path / "nowhere"), token=9) == []
+    assert staged_leftovers(str(tmp_path / "nowhere"), token=9) == []
     remove_staged(str(tmp_path / "nowhere"), ["gone.arrow"])
 
 

@@ -150,6 +150,39 @@ def test_subjects_and_headers_of_rows(server, tmp_path):
         OpenedSink(sink).stage(1, [{**rows(9, 1)[0], "name": None}])
 
 
+@pytest.mark.parametrize("atomic", [False, True], ids=["named", "atomic"])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a..b", "address"),
+        (".a", "address"),
+        ("a.", "address"),
+        ("a" * 2000, "address"),
+        ("elsewhere", "none of the stream's"),
+        ("{stream}.marks.{marks}", "one of marks"),
+    ],
+    ids=["empty part", "dot first", "dot last", "long", "of another stream", "of marks"],
+)
+def test_a_row_that_no_attempt_could_publish_fails_before_its_epoch_is_durable(server, tmp_path, atomic, name, found):
+    """Else the epoch would be published again and again, in vain."""
+    sink = NatsSinkUnderTest(server, tmp_path, subject_field="name", atomic=atomic)
+    sink.options["publish_to"] = sink.stream
+    subject = name.format(stream=sink.stream, marks="job-out")
+    owner = OpenedSink(sink)
+    if "marks" in name and not atomic:
+        owner.prepare(0, [{"id": 1, "name": subject, "amount": 1.0}])  # there are none
+        return
+    with pytest.raises(StepFailed, match=rf"NATS-021.*{found}"):
+        owner.prepare(0, [{"id": 1, "name": subject, "amount": 1.0}])
+    owner.run(0, [{"id": 1, "name": f"{sink.stream}.eu", "amount": 1.0}])
+
+
+def test_a_message_that_is_too_large_fails_before_its_epoch_is_durable(sink):
+    owner = OpenedSink(sink)
+    with pytest.raises(StepFailed, match=r"NATS-021.*too large.*1048576"):
+        owner.prepare(0, [{"id": 1, "name": "x" * (1 << 20), "amount": 1.0}])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -157,6 +190,8 @@ def test_subjects_and_headers_of_rows(server, tmp_path):
         ({"subject_field": "nothing"}, r"NATS-020.*'nothing'"),
         ({"subject_field": "id"}, r"NATS-020.*another type"),
         ({"headers": {"Nats-Msg-Id": "name"}}, r"NATS-020.*server's own"),
+        ({"headers": {" Nats-Msg-Id": "name"}}, r"NATS-020.*cannot be sent"),
+        ({"headers": {"my header": "name"}}, r"NATS-020.*cannot be sent"),
         ({"headers": {"a": "id", "b": "name"}}, r"NATS-020.*no column is left"),
     ],
 )

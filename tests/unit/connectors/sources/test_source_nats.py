@@ -13,8 +13,12 @@ from tests.unit.connectors.sources.source_under_test import Opened, SourceUnderT
 import millstream as ms
 from millstream.connectors.messaging.loop import close_loop
 from millstream.connectors.nats.client_options import connect_arguments
+from millstream.connectors.nats.links import link_to
+from millstream.connectors.nats.spec import DECLARATION
+from millstream.connectors.nats.streams import StreamQuestions
 from millstream.contract.source import BadRecord, Credit, LostRows
-from millstream.errors import ExternalFailure, InvalidStep, StepFailed
+from millstream.errors import ExternalFailure, InvalidStep, MillstreamError, StepFailed
+from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
 
 SCHEMA = schema_of("n long, user string")
@@ -351,6 +355,27 @@ def test_a_certificate_that_is_not_there_is_named():
     options = {"servers": ["nats://localhost:1"], "client": {"ca_file": "/nowhere"}}
     with pytest.raises(InvalidStep, match=r"NATS-003.*cannot be loaded"):
         connect_arguments(options, step="in")
+
+
+@pytest.mark.parametrize(("scheme", "client"), [("tls://", {}), ("nats://", {"tls": True}), ("", {"tls": True})])
+def test_no_credentials_go_to_a_server_that_does_not_speak_tls(nats_server, scheme, client):
+    given = checked_options(
+        DECLARATION.source.options,
+        {"stream": "s", "servers": f"{scheme}{nats_server.servers}", "start": "latest", "client": client},
+        step="in",
+        name="nats",
+    )
+    with pytest.raises(ExternalFailure, match=r"NATS-005.*no TLS"):
+        StreamQuestions(link_to(given, step="in"), "s", (), step="in").described()
+
+
+@pytest.mark.parametrize("client", [{"nkey_seed": "${secret:SEED}"}, {"credentials_file": "/nowhere"}])
+def test_keys_that_cannot_be_used_are_refused_by_name(nats_server, monkeypatch, client):
+    monkeypatch.setenv("SEED", "SUAM-hidden")
+    given = {"servers": [f"nats://{nats_server.servers}"], "client": client}
+    with pytest.raises(MillstreamError, match="NATS-00") as refused:
+        StreamQuestions(link_to(given, step="in"), "s", (), step="in").described()
+    assert "hidden" not in str(refused.value)
 
 
 def test_credentials_are_named_and_a_wrong_one_is_refused_at_once(tmp_path, monkeypatch):

@@ -65,15 +65,16 @@ def text_of(value: Any) -> str:
 
 def slice_names(request: PageRequest) -> set[str]:
     """The names of slice values that a request needs."""
-    return {name for text in _texts(request) for name in _SLICE.findall(text)}
+    return {name for text in request_texts(request) for name in _SLICE.findall(text)}
 
 
 def secret_names(request: PageRequest) -> set[str]:
     """The names of secrets that a request needs."""
-    return {name for text in _texts(request) for name in REFERENCE.findall(text)}
+    return {name for text in request_texts(request) for name in REFERENCE.findall(text)}
 
 
-def _texts(request: PageRequest) -> Iterator[str]:
+def request_texts(request: PageRequest) -> Iterator[str]:
+    """All texts of a request in which something may be named."""
     yield request.url
     for pairs in (request.query, request.headers, request.form):
         for name, value in pairs:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.connectors.http.nested import Fields, by_type, duration, filled_text, optional_duration
+from millstream.connectors.http.paging.answered import refuse_named
 from millstream.connectors.http.paging.page_request import text_of
 from millstream.connectors.http.paging.paths import Steps, found_at, steps_of
 from millstream.errors import StepFailed
@@ -186,7 +187,7 @@ def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any
     """The slices of a page of parents.
 
     Raises:
-        StepFailed: (HTTP-022) a parent lacks a field.
+        StepFailed: (HTTP-022) a parent lacks a field; (HTTP-032) it names a secret.
     """
     found = [{name: found_at(parent, steps) for name, steps in slices.fields.items()} for parent in parents]
     for values in found:
@@ -196,6 +197,7 @@ def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any
                 known = ".".join(slices.fields[name])
                 hint = "correct 'fields' in slices="
                 raise StepFailed(msg, code="HTTP-022", found=repr(value)[:200], known=known, hint=hint)
+            refuse_named(value)
     return found
 
 

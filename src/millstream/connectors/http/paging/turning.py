@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.connectors.http.paging.answered import refuse_more_named
 from millstream.connectors.http.paging.page_request import PageRequest, for_slice, request_of
 from millstream.connectors.http.paging.pages import FetchedPage
 from millstream.connectors.http.paging.paginators import (
@@ -96,10 +97,12 @@ def begun(plan: PagingPlan, name: str, values: Mapping[str, Any]) -> SliceState:
 
 def next_request(plan: PagingPlan, state: SliceState) -> PageRequest:
     """The request for the next page of a slice."""
-    request = for_slice(plan.request, state.of)
+    sliced = request = for_slice(plan.request, state.of)
     if plan.window is not None:
         request = behind(plan.window, request, state.cut)
-    return page_request(plan.paginator, request, state.token, is_first=state.since[0] == 0)
+    request = page_request(plan.paginator, request, state.token, is_first=state.since[0] == 0)
+    refuse_more_named(plan.request, state.of, sliced, request)
+    return request
 
 
 def requests_ahead(plan: PagingPlan, state: SliceState) -> list[PageRequest]:

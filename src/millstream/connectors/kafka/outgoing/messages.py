@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from millstream.connectors.formats.encode import encoder
 from millstream.connectors.kafka.outgoing.roles import ColumnRoles, roles_of
+from millstream.connectors.kafka.transactions.marks import marks_begin
 from millstream.errors import StepFailed
 from millstream.model.change import ChangeKind
 from millstream.model.connector import Options
@@ -28,6 +29,8 @@ KINDS = {
 }
 """The columns a batch of messages may have. `spread`, modulo the number of partitions, is the partition."""
 
+_TOPIC = r"\A[A-Za-z0-9._-]{1,249}\z"
+_TAKEN = pa.array([".", "..", "__consumer_offsets", "__transaction_state"])
 _KINDS = [kind.value for kind in ChangeKind]
 
 Column = Callable[[pa.RecordBatch], pa.Array]
@@ -37,7 +40,7 @@ class MessageEncoder:
     """Makes messages of the rows of one sink."""
 
     def __init__(self, options: Options, schema: Schema, *, step: str) -> None:
-        self._step = step
+        self._step, self._marks = step, marks_begin(options["prefix"])
         self._roles = roles_of(options, schema)
         self._columns = self._made(options, schema)
         self.schema = pa.schema([pa.field(name, KINDS[name]) for name in self._columns])
@@ -98,6 +101,11 @@ class MessageEncoder:
 
     def _topic(self, batch: pa.RecordBatch) -> pa.Array:
         topics = batch.column(self._roles.topic)
+        named = topics.fill_null("given")
+        is_taken = pc.or_(pc.is_in(named, _TAKEN), pc.starts_with(named, self._marks))
+        is_wrong = pc.or_(pc.invert(pc.match_substring_regex(named, _TOPIC)), is_taken)
+        known = "at most 249 letters, digits, '.', '_' and '-'; not a topic of marks, nor one of Kafka's own"
+        self._refuse(is_wrong, topics, "a topic that cannot be written to", known)
         if self._roles.default_topic is not None:
             return topics.fill_null(self._roles.default_topic)
         self._refuse(

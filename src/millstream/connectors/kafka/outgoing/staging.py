@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.checkpoint.stores.local import make_directory, sync_directory
+from millstream.connectors.staged_rows import staged_path
 from millstream.contract.sink import SinkTask
 from millstream.errors import CheckpointRefused
 
-_NAME = re.compile(r"(\d{8,})-(\d+)-[A-Za-z0-9_.-]+\.arrow")
 _DIGEST_BYTES = 16
 
 
@@ -111,7 +111,7 @@ class StagedMessages:
 
 def read_staged(folder: str, message: Any) -> Iterator[pa.RecordBatch]:
     """The messages of a file, batch by batch."""
-    with pa.memory_map(str(Path(folder) / message["file"])) as file:
+    with pa.memory_map(str(staged_path(folder, message["file"]))) as file:
         reader = pa.ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
@@ -124,7 +124,7 @@ def check_staged(folder: str, messages: Iterable[Any], *, epoch: int, step: str)
         CheckpointRefused: (KAFKA-022) one is missing or has other content.
     """
     for message in messages:
-        found = _wrong_with(Path(folder) / message["file"], message)
+        found = _wrong_with(staged_path(folder, message["file"]), message)
         if found is not None:
             msg = f"the staged messages of epoch {epoch} are not those that were written"
             known = f"{message['rows']} messages in {message['file']!r}"
@@ -144,19 +144,3 @@ def _wrong_with(path: Path, message: Any) -> str | None:
     except pa.ArrowInvalid as problem:
         return f"a file that cannot be read: {problem}"
     return None if digest.text() == message["digest"] else "other content"
-
-
-def remove_staged(folder: str, names: Iterable[str]) -> None:
-    """Remove files; those that are gone already do not matter."""
-    paths = [Path(folder) / name for name in names]
-    for path in paths:
-        path.unlink(missing_ok=True)
-    if paths and Path(folder).is_dir():
-        sync_directory(Path(folder))
-
-
-def leftovers(folder: str, *, token: int) -> list[str]:
-    """Files of this owner and earlier ones. When everything durable is published, nobody needs them any more."""
-    root = Path(folder)
-    found = [_NAME.fullmatch(path.name) for path in root.iterdir()] if root.is_dir() else []
-    return sorted(match[0] for match in found if match is not None and int(match[2]) <= token)

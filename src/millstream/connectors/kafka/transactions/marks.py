@@ -130,7 +130,12 @@ def marks_of(records: Iterable[Record]) -> dict[str, Mark]:
 
 def mark_topic(prefix: str, job: str, step: str) -> str:
     """The topic of the marks of one sink: readable, and different for different sinks."""
-    return _name(f"{prefix}-marks-{job}-{step}", job, step)
+    return _name(f"{marks_begin(prefix)}{job}-{step}", job, step)
+
+
+def marks_begin(prefix: str) -> str:
+    """How all such topics begin: no row goes there."""
+    return f"{prefix}-marks-"
 
 
 def transactional_id(prefix: str, job: str, step: str, lineage: str) -> str:
