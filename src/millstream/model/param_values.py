@@ -67,7 +67,8 @@ def sql_literal(name: str, value: Any) -> str:
             hint = "leave it out of the query, and filter the rows behind it"
             raise InvalidPlan(msg, code="PARAM-003", found=repr(text), hint=hint)
         return text.upper() if isinstance(value, bool) else "'" + text.replace("'", "''") + "'"
-    return text_of(value)
+    text = text_of(value)
+    return f"({text})" if text.startswith("-") else text  # behind a minus it would begin a comment
 
 
 def stored_value(value: Any) -> Any:

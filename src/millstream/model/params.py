@@ -20,6 +20,17 @@ _REFERENCE = re.compile(r"\$\{param:([^}]*)\}")
 """A parameter in an option of a connector."""
 
 
+def _closed(escape: str, escaped: str) -> re.Pattern[str]:
+    """Texts, names in quotes and comments. A comment that holds another one counts up to the end: databases differ about it."""
+    quoted = (rf"{quote}(?:[^{quote}{escape}]|{quote}{quote}|{escaped})*{quote}" for quote in "'\"`")
+    comments = (r"--[^\r\n]*", r"/\*(?:(?!\*/|/\*).)*\*/", r"/\*.*")
+    return re.compile("|".join((*comments, *quoted, r"(?<![\w$])\$(\w*)\$.*?\$\1\$")), re.DOTALL)
+
+
+_CLOSED = (_closed("", "(?!)"), _closed(r"\\", r"\\."))
+"""What a literal must not stand in, for databases without and with escapes by a backslash."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
     """One parameter: its type by its DDL name, and its default as a JSON value unless it must be given."""
@@ -119,13 +130,16 @@ def names_in(value: Any) -> list[str]:
 
 
 def filled_query(name: str, query: str, values: Mapping[str, Any]) -> str:
-    """A query with its parameters as literals, which need no quotes around them."""
+    """A query with its parameters as literals, which need no quotes around them and mean nothing in a comment."""
+    closed = [span for pattern in _CLOSED for span in map(re.Match.span, pattern.finditer(query))]
 
     def literal(reference: re.Match[str]) -> str:
         around = query[max(0, reference.start() - 1) : reference.start()] + query[reference.end() : reference.end() + 1]
-        if any(quote in around for quote in "'\"`"):
-            msg = f"option {name!r} has quotes around ${{param:{reference[1]}}}, which brings its own"
-            raise InvalidPlan(msg, code="PARAM-005", found=repr(query), hint="leave the quotes out")
+        is_inside = any(first <= reference.start() < end for first, end in closed)
+        if is_inside or any(quote in around for quote in "'\"`"):
+            msg = f"option {name!r} has quotes around ${{param:{reference[1]}}}, which brings its own, or has it in a comment"
+            hint = "leave the quotes out; join text in the query, as in LIKE concat('%', ${param:name}, '%')"
+            raise InvalidPlan(msg, code="PARAM-005", found=repr(query), hint=hint)
         return sql_literal(reference[1], values[reference[1]])
 
     return _REFERENCE.sub(literal, query)

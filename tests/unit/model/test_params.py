@@ -172,6 +172,38 @@ def test_a_query_gets_literals():
     assert filled_query("query", "${param:d}", values) == "1.50"
 
 
+@pytest.mark.parametrize("value", [-3, -3.5, Decimal("-3.50")])
+def test_a_negative_number_does_not_begin_a_comment(value):
+    assert filled_query("query", "a > 5 -${param:n} AND b", {"n": value}) == f"a > 5 -({value}) AND b"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "a LIKE '%${param:p}%'",
+        "a = 'it''s ${param:p} '",
+        "a = E'it\\'s ${param:p} '",
+        "a = $$ ${param:p} $$",
+        "a = $tag$ ${param:p} $tag$",
+        'SELECT 1 AS "a ${param:p} b"',
+        "SELECT 1 AS `a ${param:p} b`",
+        "SELECT 1 -- of ${param:p}\n",
+        "SELECT 1 /* of ${param:p} */",
+        "SELECT 1 /* of /* it */ ${param:p} */",
+    ],
+)
+def test_a_literal_stands_in_no_text_name_or_comment(query):
+    """Its own quotes would end the text: what is given for the parameter would be read as SQL."""
+    with pytest.raises(InvalidPlan) as refused:
+        filled_query("query", query, {"p": " OR TRUE OR a LIKE "})
+    assert refused.value.code == "PARAM-005"
+
+
+def test_a_literal_stands_beside_texts_names_and_comments():
+    query = "-- don't\nSELECT 'it''s', \"a'b\", a$b$c, '\\' /* 'tis */ FROM t WHERE a = ${param:p} AND b = '' AND c = $$ ' $$"
+    assert filled_query("query", query, {"p": 1}) == query.replace("${param:p}", "1")
+
+
 @pytest.mark.parametrize(
     ("query", "value", "code"), [("'${param:p}'", "x", "PARAM-005"), ("${param:p}", "\\", "PARAM-003")]
 )

@@ -19,7 +19,8 @@ from pyarrow import csv
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.connectors.postgres_cdc.positions import SeenBy, lsn_number
-from millstream.connectors.postgres_cdc.preparation import PreparedTable, quoted
+from millstream.connectors.postgres_cdc.preparation import PreparedTable
+from millstream.connectors.postgres_cdc.publication import quoted
 from millstream.connectors.postgres_cdc.server import CdcServer
 from millstream.connectors.postgres_cdc.table_copy import CopyFolder, TableCopy
 from millstream.model.schema import Schema

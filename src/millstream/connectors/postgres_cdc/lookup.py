@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.connectors.postgres_cdc.preparation import quoted
+from millstream.connectors.postgres_cdc.publication import quoted
 from millstream.connectors.postgres_cdc.rows import Texts
 from millstream.connectors.postgres_cdc.server import PATIENCE, CdcLogin
 from millstream.database.postgres import PostgresSession

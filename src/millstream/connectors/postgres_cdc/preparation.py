@@ -6,12 +6,12 @@ The publication comes first: a slot cannot read of one that was made later than 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from millstream.connectors.decided import decided_once
 from millstream.connectors.postgres_cdc.positions import lsn_text
+from millstream.connectors.postgres_cdc.publication import made, publish, quoted
 from millstream.connectors.postgres_cdc.relation import check_identity
 from millstream.connectors.postgres_cdc.server import CdcServer, SlotStatus
 from millstream.errors import InvalidStep, StepFailed
@@ -20,18 +20,14 @@ from millstream.model.connector import Options
 _TABLE = """
 SELECT c.oid::bigint, n.nspname, c.relkind::text, c.relreplident::text,
        ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-             WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)
+             WHERE i.indrelid = c.oid AND i.indimmediate
+               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'd' THEN i.indisprimary ELSE false END)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)"""
 _UNIQUE = """
 SELECT array_agg(a.attname::text) FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-WHERE i.indrelid = $1::bigint::oid AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+WHERE i.indrelid = $1::bigint::oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid HAVING bool_and(a.attnotnull)"""
-_PUBLICATION = """
-SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.pubviaroot,
-       (SELECT to_jsonb(t) FROM pg_publication_tables t
-        WHERE t.pubname = p.pubname AND t.schemaname = $2 AND t.tablename = $3)
-FROM pg_publication p WHERE p.pubname = $1"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +49,7 @@ def prepared(server: CdcServer, options: Options, log_dir: Path | None, step: st
     oid, schema, kind, identity, identified_by = _found_table(server, options, step)
     check_identity(identity, identified_by, options, step)
     _check_key(server, oid, options, step)
-    row_filter = _publish(server, options, schema, is_partitioned=kind == "p", step=step)
+    row_filter = publish(server, options, schema, is_partitioned=kind == "p", step=step)
     status = _own_slot(server, options, log_dir, step)
     return PreparedTable(
         oid=oid,
@@ -62,16 +58,6 @@ def prepared(server: CdcServer, options: Options, log_dir: Path | None, step: st
         row_filter=row_filter,
         lsn=status.confirmed,
     )
-
-
-def publication_of(options: Options) -> str:
-    """The publication: by default it bears the name of the slot."""
-    return str(options["publication"] or options["slot"])
-
-
-def quoted(name: str) -> str:
-    """An identifier in quotes, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _found_table(server: CdcServer, options: Options, step: str) -> tuple[int, str, str, str, list[str]]:
@@ -90,42 +76,11 @@ def _found_table(server: CdcServer, options: Options, step: str) -> tuple[int, s
 def _check_key(server: CdcServer, oid: int, options: Options, step: str) -> None:
     known = [names for (names,) in server.rows(_UNIQUE, oid)]
     if not any(set(names) == set(options["keys"]) for names in known):
-        msg = f"table {options['table']!r} has no unique index of exactly {', '.join(options['keys'])}, none of them nullable"
+        # With a deferrable index a key may go to a row before another leaves it: no order of changes by key is right.
+        columns = ", ".join(options["keys"])
+        msg = f"table {options['table']!r} has no unique index of exactly {columns}, not deferrable, none of them nullable"
         hint = "pass the columns of its primary key as keys="
         raise InvalidStep(msg, code="CDC-008", step=step, known=[", ".join(names) for names in known], hint=hint)
-
-
-def _publish(server: CdcServer, options: Options, schema: str, *, is_partitioned: bool, step: str) -> str | None:
-    """Create the publication, or check the one that is there; gives its filter of rows."""
-    name, table = publication_of(options), options["table"]
-    rows = server.rows(_PUBLICATION, name, schema, table)
-    if not rows and options["create"]:
-        via_root = " WITH (publish_via_partition_root)" if is_partitioned else ""
-        statement = f"CREATE PUBLICATION {quoted(name)} FOR TABLE {quoted(schema)}.{quoted(table)}{via_root}"
-        _make(server, statement, is_there=lambda: bool(server.rows(_PUBLICATION, name, schema, table)))
-        rows = server.rows(_PUBLICATION, name, schema, table)
-    problem = _lack(rows, is_partitioned=is_partitioned)
-    if problem is not None:
-        msg = f"publication {name!r} {problem}"
-        how = "publish = 'insert, update, delete, truncate'" + (
-            ", publish_via_partition_root" if is_partitioned else ""
-        )
-        hint = f"CREATE PUBLICATION {name} FOR TABLE {schema}.{table} WITH ({how})"
-        raise StepFailed(msg, code="CDC-008", step=step, hint=hint)
-    row_filter: str | None = rows[0][2].get("rowfilter")
-    return row_filter
-
-
-def _lack(rows: list[tuple[Any, ...]], *, is_partitioned: bool) -> str | None:
-    """What a publication lacks, in words."""
-    if not rows:
-        return "does not exist"
-    publishes_all, via_root, table = rows[0]
-    if not publishes_all:
-        return "does not publish inserts, updates, deletes and truncates"
-    if is_partitioned and not via_root:
-        return "publishes partitions under their own names"
-    return None if table is not None else "does not hold the table"
 
 
 def _own_slot(server: CdcServer, options: Options, log_dir: Path | None, step: str) -> SlotStatus:
@@ -144,19 +99,10 @@ def _own_slot(server: CdcServer, options: Options, log_dir: Path | None, step: s
     if not status.is_there and options["create"]:
         # It waits for every transaction that writes to end, however long that takes.
         statement = "SELECT FROM pg_create_logical_replication_slot($1, 'pgoutput')"
-        _make(server, statement, slot, is_there=lambda: server.status(slot).is_there)
+        made(server, statement, slot, is_there=lambda: server.status(slot).is_there)
         status = server.status(slot)
     check_slot(status, options, step)
     return status
-
-
-def _make(server: CdcServer, statement: str, *values: object, is_there: Callable[[], bool]) -> None:
-    """Run a statement that makes something; it may be there because another owner was first, or because a reply was lost."""
-    try:
-        server.do(statement, *values)
-    except StepFailed:
-        if not is_there():
-            raise
 
 
 def check_slot(status: SlotStatus, options: Options, step: str, *, start: int | None = None) -> None:

@@ -10,7 +10,7 @@ import psycopg
 
 from millstream.connectors.postgres_cdc.messages import MessageBlock, block_of
 from millstream.connectors.postgres_cdc.positions import WaitingChanges, lsn_number, lsn_text
-from millstream.connectors.postgres_cdc.preparation import publication_of
+from millstream.connectors.postgres_cdc.publication import publication_of
 from millstream.connectors.postgres_cdc.server import PATIENCE, CdcLogin, CdcServer
 from millstream.database.postgres import Connection, is_passing
 from millstream.database.retry import repeated

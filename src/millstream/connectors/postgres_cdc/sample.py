@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.connectors.postgres_cdc.preparation import quoted
+from millstream.connectors.postgres_cdc.publication import quoted
 from millstream.connectors.postgres_cdc.server import CdcServer
 from millstream.connectors.postgres_cdc.spec import column_of, table_schema
 from millstream.connectors.postgres_cdc.typed_rows import Part, typed_rows

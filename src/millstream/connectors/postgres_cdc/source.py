@@ -22,6 +22,7 @@ from millstream.connectors.postgres_cdc.positions import (
     stretch_between,
 )
 from millstream.connectors.postgres_cdc.preparation import check_slot, prepared
+from millstream.connectors.postgres_cdc.publication import PublicationWatch
 from millstream.connectors.postgres_cdc.reading import waiting_changes
 from millstream.connectors.postgres_cdc.server import CdcServer, SlotStatus
 from millstream.connectors.postgres_cdc.spec import table_schema
@@ -63,6 +64,7 @@ class CdcEnumerator:
         self._server = CdcServer(options, step=context.step)
         self._folder = CopyFolder(context.log_dir, token=context.token)
         self._copying = TableCopying(self._server, self._folder, table_schema(options, context.schema))
+        self._publication = PublicationWatch(self._server, options, context.log_dir, context.step)
         self._beginning: Errand[CdcPosition] | None = None
         self._looking: Errand[Look] | None = None
         self._looked: Look | None = None
@@ -120,6 +122,7 @@ class CdcEnumerator:
 
     def _begin(self) -> CdcPosition:
         table = prepared(self._server, self._options, self._context.log_dir, self._context.step)
+        self._publication.check(table.oid)
         is_copied = self._options["start"] == "snapshot"
         return _behind(self._copying.copy(table) if is_copied else self._folder.begun_without(table.oid, table.lsn))
 
@@ -171,6 +174,7 @@ class CdcEnumerator:
         upto = min(status.flushed, start.lsn + _LOOK_BYTES)
         waiting = None
         if upto > start.lsn:
+            self._publication.check(start.oid)
             is_there = max(published, status.confirmed) == start.lsn
             most = max(1, min(credit, _SAMPLE)) if is_there else None
             waiting = waiting_changes(self._server, self._options, start.lsn, upto, most)

@@ -1,0 +1,74 @@
+"""The publication between the slot and the job: changes that it did not hold are never given, and that must not go unnoticed."""
+
+import pytest
+from tests.unit.connectors.postgres_cdc.test_cdc_stories import begun, changes
+from tests.unit.connectors.postgres_cdc.test_slot_life import refused
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (["DROP PUBLICATION {slot}"], "does not hold the table any more"),
+        (["ALTER PUBLICATION {slot} DROP TABLE {table}"], "does not hold the table any more"),
+        (["ALTER PUBLICATION {slot} SET (publish = 'insert')"], "does not hold the table any more"),
+        (["DROP PUBLICATION {slot}", "{insert}", "CREATE PUBLICATION {slot} FOR TABLE {table}"], "made anew"),
+        (
+            ["ALTER PUBLICATION {slot} DROP TABLE {table}", "{insert}", "ALTER PUBLICATION {slot} ADD TABLE {table}"],
+            "made anew",
+        ),
+        (["ALTER PUBLICATION {slot} SET TABLE {table} WHERE (id > 5)"], "was altered"),
+        (["DROP TABLE {table}", "CREATE TABLE {table} (id bigint)"], "does not hold the table any more"),
+    ],
+)
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_publication_that_lost_changes(make_source, open_owner, statements, said, is_running):
+    source = make_source(count=1)
+    opened = open_owner(source)
+    position = begun(opened)
+    insert = f"INSERT INTO {source.table} VALUES (70)"
+    for statement in statements:
+        source.do(statement.format(slot=source.slot, table=source.table, insert=insert))
+    problem = refused(opened if is_running else open_owner(source, token=2), position, "CDC-007")
+    assert said in problem.message
+    assert source.slot in problem.hint
+    assert "new checkpoint" in problem.hint
+
+
+def test_a_publication_may_hold_other_tables_too(make_source, open_owner):
+    source = make_source(count=1)
+    opened = open_owner(source)
+    position = begun(opened)
+    source.do(f"CREATE TABLE {source.table}_b (id bigint PRIMARY KEY)")
+    source.do(f"ALTER PUBLICATION {source.slot} ADD TABLE {source.table}_b")
+    source.do(f"ALTER TABLE {source.table} ALTER COLUMN customer SET DEFAULT 'nobody'")
+    source.add(1)
+    assert changes(opened, position, 1)[1] == [("insert", 1)]
+    source.do(f"DROP TABLE {source.table}_b")
+
+
+@pytest.mark.parametrize("identity", ["NOTHING", "DEFAULT"])
+def test_a_replica_identity_of_nothing_is_refused_before_anything_is_made(make_source, open_owner, identity):
+    """With a publication of it, the server would refuse every update and delete of the table."""
+    source = make_source(count=1)
+    if identity == "DEFAULT":
+        source.do(f"ALTER TABLE {source.table} DROP CONSTRAINT {source.table}_pkey")
+        source.do(f"ALTER TABLE {source.table} ADD PRIMARY KEY (id) DEFERRABLE")
+    source.do(f"ALTER TABLE {source.table} REPLICA IDENTITY {identity}")
+    assert "by nothing" in str(refused(open_owner(source), {"phase": "begin"}, "CDC-010").found)
+    assert source.do(f"SELECT FROM pg_publication WHERE pubname = '{source.slot}'") == []
+    source.do(f"UPDATE {source.table} SET amount = 1")
+
+
+def test_a_key_that_two_rows_may_share_for_a_while(make_source, open_owner):
+    """`SET id = id + 1` gives 2 to a row, and takes it from the other one afterwards: by key, the last change would win."""
+    source = make_source(count=1)
+    source.do(f"ALTER TABLE {source.table} DROP CONSTRAINT {source.table}_pkey")
+    source.do(f"ALTER TABLE {source.table} ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED")
+    source.do(f"ALTER TABLE {source.table} REPLICA IDENTITY FULL")
+    assert "not deferrable" in refused(open_owner(source), {"phase": "begin"}, "CDC-008").message
+
+
+def test_a_publication_of_another_table_is_told_how_to_be_mended(make_source, open_owner):
+    source = make_source()
+    source.do(f"CREATE PUBLICATION {source.slot}")
+    assert refused(open_owner(source), {"phase": "begin"}, "CDC-008").hint.startswith("DROP PUBLICATION")
