@@ -111,6 +111,12 @@ def test_the_topic_of_a_row_stands_in_a_column():
         encoded(rows, "`to` string, n long", (), topic_field="to")
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "orders\n", "é", "x" * 250])
+def test_a_topic_in_a_column_that_cannot_be_one(name):
+    with pytest.raises(StepFailed, match=r"KAFKA-021.*topic whose name cannot be one"):
+        encoded([{"to": "fine"}, {"to": name}], "`to` string, n long", topic_field="to")
+
+
 def test_rows_with_the_same_values_go_the_same_way_in_every_process():
     rows = [{"land": "de", "n": 1}, {"land": "fr", "n": 1}, {"land": "de", "n": 2}]
     spread = [message["spread"] for message in encoded(rows, "land string, n long", partition_by="land")]
@@ -122,8 +128,9 @@ def test_the_partition_may_stand_in_a_column():
     messages = encoded(rows, "p int, n long", partition_field="p")
     assert [message["partition"] for message in messages] == [2, -1]
     assert messages[0]["value"] == b'{"n":1}'
-    with pytest.raises(StepFailed, match=r"KAFKA-021.*partition that is none.*found -2"):
-        encoded([{"p": -2, "n": 1}], "p int, n long", partition_field="p")
+    for wrong in (-1, -2):
+        with pytest.raises(StepFailed, match=rf"KAFKA-021.*partition that is none.*found {wrong}"):
+            encoded([{"p": wrong, "n": 1}], "p int, n long", partition_field="p")
 
 
 # Time and headers
@@ -161,6 +168,14 @@ def test_a_column_holds_all_headers(kind):
     assert messages[0]["value"] == b'{"n":1}'
 
 
+def test_a_header_without_a_name_stops_the_job():
+    rows = [{"n": 1, "h": [{"key": "k", "value": None}, None]}, {"n": 2, "h": [{"key": None, "value": b"v"}]}]
+    schema = "n long, h array<struct<key:string,value:binary>>"
+    with pytest.raises(StepFailed, match=r"KAFKA-021.*header without a name"):
+        encoded(rows, schema, headers="h")
+    assert encoded(rows[:1], schema, headers="h")[0]["headers"] == [("k", None)]
+
+
 # Refusals
 
 
@@ -173,6 +188,7 @@ def test_options_that_do_not_go_together():
     assert "FORMAT-002" in refused("a string, b string", format="raw")
     assert "FORMAT-002" in refused("a long, b string", key_fields="a", key_format="raw")
     assert "value_fields=" in refused("a string", topic_field="a")
+    assert "leave op_field= out" in refused("a string, n long", op_field="a")
 
 
 @pytest.mark.parametrize(
@@ -209,6 +225,13 @@ def test_a_column_of_another_type(option, value, known):
     text = refused("n long, s string, list array<long>", **{option: value})
     assert f"{option}= names" in text
     assert known in text
+
+
+def test_a_column_that_is_to_tell_deletes_and_is_not_there():
+    """Without it every delete would be written as a row."""
+    text = refused("id string, op string", key_fields="id", mode="upsert", op_field="kind")
+    assert "op_field= names 'kind'" in text
+    assert encoded([{"id": "a"}], "id string", key_fields="id", mode="upsert")[0]["key"] == b"a"
 
 
 def test_an_operation_of_another_type():
