@@ -40,7 +40,10 @@ def test_a_beginning_of_several_ids_means_none_of_them():
     ("error", "kind"),
     [
         ("ValueError: no number: x", "ValueError"),
-        ("column 'n' has a value of another type; found 'bad7' (str); known: long", "column 'n' has a value of another type"),
+        (
+            "column 'n' has a value of another type; found 'bad7' (str); known: long",
+            "column 'n' has a value of another type",
+        ),
         ("not json: Expecting value: line 1", "not json"),
     ],
 )

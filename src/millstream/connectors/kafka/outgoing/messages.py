@@ -54,7 +54,7 @@ class MessageEncoder:
         if roles.partition is not None:
             made["partition"] = self._partition
         elif roles.spread:
-            made["spread"] = _spread(_encoded(roles.spread_format, roles.spread, schema, options))
+            made["spread"] = _spread(self._encoded(roles.spread_format, roles.spread, schema, options))
         if roles.timestamp is not None:
             made["timestamp"] = self._timestamp
         if roles.headers:
@@ -70,7 +70,7 @@ class MessageEncoder:
         return pa.RecordBatch.from_arrays([make(batch) for make in self._columns.values()], schema=self.schema)
 
     def _value(self, options: Options, schema: Schema) -> Column:
-        encode = _encoded(options["format"], self._roles.value, schema, options)
+        encode = self._encoded(options["format"], self._roles.value, schema, options)
         if self._roles.op is None:
             return encode
 
@@ -87,7 +87,7 @@ class MessageEncoder:
         return pc.equal(op, ChangeKind.DELETE.value)
 
     def _key(self, options: Options, schema: Schema) -> Column:
-        encode = _encoded(self._roles.key_format, self._roles.key, schema, options)
+        encode = self._encoded(self._roles.key_format, self._roles.key, schema, options)
         if options["mode"] != "upsert":
             return encode
 
@@ -143,18 +143,17 @@ class MessageEncoder:
         self._refuse(pa.array(is_wrong, pa.bool_()), column, "a header without a name", "a key that is not null")
         return pa.array(pairs, HEADERS)
 
+    def _encoded(self, format: str, names: tuple[str, ...], schema: Schema, options: Options) -> Column:
+        encode = encoder(format, schema.select(names), options, step=self._step)
+        chosen = list(names)
+        return lambda batch: encode(batch.select(chosen))
+
     def _refuse(self, is_wrong: pa.Array, values: pa.Array, what: str, known: object) -> None:
         if pc.any(is_wrong).as_py():
             found = repr(values.filter(is_wrong)[0].as_py())
             msg = f"a row has {what}"
             hint = "mend or filter such rows before the sink"
             raise StepFailed(msg, code="KAFKA-021", step=self._step, found=found, known=known, hint=hint)
-
-
-def _encoded(format: str, names: tuple[str, ...], schema: Schema, options: Options) -> Column:
-    encode = encoder(format, schema.select(names), options)
-    chosen = list(names)
-    return lambda batch: encode(batch.select(chosen))
 
 
 def _spread(encode: Column) -> Column:
