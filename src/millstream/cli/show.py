@@ -41,9 +41,11 @@ def json_text(value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A value in a cell: text as it is, nothing as `-`, other values as JSON."""
+    """A value in a cell: text and times as they are, nothing as `-`, other values as JSON."""
     if value is None:
         return "-"
+    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+        return value.isoformat()
     return value if isinstance(value, str) else json_text(value)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from millstream.connectors.formats import csv_text, json_text
 from millstream.connectors.formats.debezium.encoder import debezium_encoder
 from millstream.connectors.formats.options import ENCODE_OPTIONS, settled
 from millstream.connectors.formats.raw_messages import raw_encoder
+from millstream.errors import MillstreamError
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
@@ -41,6 +43,22 @@ _OPEN: dict[str, Callable[[Schema, Options], Encode]] = {
 }
 
 
-def encoder(format: str, schema: Schema, options: Options) -> Encode:
-    """Open a format for writing, with options that `check_format` has seen."""
-    return _OPEN[format](schema, settled(ENCODE_OPTIONS[format], options))
+def encoder(format: str, schema: Schema, options: Options, *, step: str = "") -> Encode:
+    """Open a format for writing, with options that `check_format` has seen; errors are those of `step`."""
+    with _told_of(step):
+        encode = _OPEN[format](schema, settled(ENCODE_OPTIONS[format], options))
+
+    def encode_rows(batch: pa.RecordBatch) -> pa.Array:
+        with _told_of(step):
+            return encode(batch)
+
+    return encode_rows
+
+
+@contextlib.contextmanager
+def _told_of(step: str) -> Iterator[None]:
+    """Formats do not know for which step they write."""
+    try:
+        yield
+    except MillstreamError as problem:
+        raise problem.of_step(step) from problem

@@ -18,13 +18,15 @@ from millstream.model.connector import Option, Options
 from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
 
+_NO_DELIMITERS = frozenset('"\r\n\0')
+"""What csv needs for something else: every record would be bad."""
 FORMATS = ("json", "csv", "raw", "avro", "debezium")
 
 
 def one_character(text: str) -> str:
     """Check what separates the columns of csv."""
-    if len(text) != 1 or not text.isascii():
-        msg = "one ASCII character"
+    if len(text) != 1 or not text.isascii() or text in _NO_DELIMITERS:
+        msg = "one ASCII character, and no quote or end of a line"
         raise ValueError(msg)
     return text
 

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
+_LARGEST_OFFSET = 2**63 - 1
 _WORDS = ("earliest", "latest", "group")
 _EXPECTED = (
     "'earliest', 'latest', 'group', a time such as '2024-05-01T00:00:00Z', or offsets such as {'orders': {'0': 17}}"
@@ -36,13 +37,18 @@ def checked_until(value: Any) -> Any:
     return checked_start(value)
 
 
+def named_offsets(value: Any) -> dict[str, dict[str, int]]:
+    """The offsets that a checked beginning or end names, by topic and partition; none where it is a word or a time."""
+    return value.get("offsets", {}) if isinstance(value, Mapping) else {}
+
+
 def _of_partitions(at: Any) -> dict[str, int]:
     if not isinstance(at, Mapping):
         raise ValueError(_EXPECTED)  # noqa: TRY004
     checked = {}
     for partition, offset in at.items():
         is_number = str(partition).isdigit() and isinstance(offset, int) and not isinstance(offset, bool)
-        if not is_number or offset < 0:
+        if not is_number or not 0 <= offset <= _LARGEST_OFFSET:
             msg = f"offsets are whole numbers by partition, such as {{'0': 17}}, not {partition!r}: {offset!r}"
             raise ValueError(msg)
         checked[str(int(partition))] = offset

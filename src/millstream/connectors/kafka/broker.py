@@ -26,6 +26,8 @@ from millstream.model.connector import Options
 _REQUEST_SECONDS = 1.0
 """How long one question may take. It is asked again; meanwhile nothing else of the job may stand still."""
 _PAUSE_SECONDS = 0.05
+_MISSING_SECONDS = 5.0
+"""For how long a topic may be missing: brokers that answer know of it soon after it was made."""
 
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _MOVED = frozenset(
@@ -137,23 +139,34 @@ class Broker:
 def patiently(ask: Callable[[], Answer], seconds: float) -> Answer:
     """Ask again while the brokers are away, or elect leaders: a topic has none for a moment after it was made."""
     until = time.monotonic() + seconds
+    missing_since: float | None = None
     while True:
         try:
             return ask()
         except ExternalFailure as problem:
-            if time.monotonic() > until or problem.code == "KAFKA-005":
+            now = time.monotonic()
+            missing_since = (missing_since or now) if problem.code == "KAFKA-011" else None
+            is_missing = missing_since is not None and now - missing_since > _MISSING_SECONDS
+            if now > until or is_missing or problem.code == "KAFKA-005":
                 raise
             time.sleep(_PAUSE_SECONDS)
 
 
 def places_of(topics: Mapping[str, Topic], wanted: Mapping[str, Collection[int]], *, step: str) -> list[KafkaPartition]:
     """All partitions that are read; `wanted` names single ones of some topics."""
-    places = [
+    refuse_strangers({name: wanted[name] for name in topics if name in wanted}, topics, option="partitions", step=step)
+    return sorted(
         KafkaPartition(name, number) for name, topic in topics.items() for number in wanted.get(name, topic.partitions)
-    ]
-    for place in places:
-        if place.partition not in topics[place.topic].partitions:
-            msg = f"topic {place.topic!r} has no partition {place.partition}"
-            known = topics[place.topic].partitions
-            raise InvalidStep(msg, code="KAFKA-012", step=step, known=known, hint="correct partitions=")
-    return sorted(places)
+    )
+
+
+def refuse_strangers(
+    named: Mapping[str, Iterable[int]], topics: Mapping[str, Topic], *, option: str, step: str
+) -> None:
+    """Partitions that an option names must be there."""
+    for name, numbers in named.items():
+        known = topics[name].partitions if name in topics else ()
+        for number in numbers:
+            if number not in known:
+                msg = f"topic {name!r} has no partition {number}"
+                raise InvalidStep(msg, code="KAFKA-012", step=step, known=known, hint=f"correct {option}=")

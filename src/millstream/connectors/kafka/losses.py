@@ -31,12 +31,13 @@ class Losses:
         skipped = {loss.place: loss.first for loss in lost}
         return skipped, {DATA_LOSS: sum(loss.first - loss.expected for loss in lost)} if lost else {}
 
-    def shortened(self, position: KafkaPosition, marks: Offsets) -> KafkaPosition:
+    def shortened(
+        self, position: KafkaPosition, marks: Offsets, why: str = "is shorter than what was read of it"
+    ) -> KafkaPosition:
         """The position where partitions end before it: at their ends. What comes there now is not what was read."""
         short = {place: marks[place] for place, offset in position.at.items() if offset > marks.get(place, offset)}
         for place, end in short.items():
-            msg = f"{place.name} is shorter than what was read of it"
-            self._told(msg, f"offset {position.at[place]}, and the end is {end}")
+            self._told(f"{place.name} {why}", f"offset {position.at[place]}, and the end is {end}")
         return dataclasses.replace(position, at={**position.at, **short})
 
     def replaced(self, position: KafkaPosition, topics: Mapping[str, Topic]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from millstream.connectors.formats.options import ENCODE, FORMATS
 from millstream.connectors.kafka.client_options import CLIENT_OPTIONS, check_client
-from millstream.connectors.kafka.outgoing.roles import check_roles
+from millstream.connectors.kafka.outgoing.roles import OP_FIELD, check_roles
 from millstream.errors import InvalidStep
 from millstream.model.changelog import Changelog, check_applied_by
 from millstream.model.connector import Option, Options, SinkDeclaration
@@ -32,6 +32,8 @@ def check_together(options: Options, schema: Schema, step: str) -> None:
         problem = ("mode 'upsert' needs a key", "pass key_fields=[...] with the columns that identify a row")
     elif options["key_format"] is not None and not options["key_fields"]:
         problem = ("key_format= is the format of a key, and there is none", "pass key_fields= too")
+    elif options["mode"] != "upsert" and options["op_field"] != OP_FIELD:
+        problem = (f"mode {options['mode']!r} deletes no rows", "pass mode='upsert' or leave op_field= out")
     elif options["partition_by"] and options["partition_field"] is not None:
         problem = ("partition_by= and partition_field= both choose the partition", "leave one of them out")
     if problem:
@@ -121,7 +123,9 @@ _OPTIONS = {
         doc="how keys are written: raw for one column of text or bytes, json otherwise if not given",
     ),
     "mode": Option(kind=(str,), default="append", choices=MODES, doc="whether a row replaces the one with its key"),
-    "op_field": Option(kind=(str,), default="op", doc="for upsert: the column that tells deletes, where there is one"),
+    "op_field": Option(
+        kind=(str,), default=OP_FIELD, doc="for upsert: the column that tells deletes, where there is one"
+    ),
     "topic_field": Option(kind=_COLUMN, default=None, doc="the column that names the topic of each row"),
     "partition_by": Option(
         kind=(str, list, tuple), default=[], doc="columns whose values choose the partition", check=_columns

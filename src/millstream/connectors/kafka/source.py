@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from millstream.connectors.decided import decided_once
-from millstream.connectors.kafka.broker import Broker, Topic, patiently, places_of
+from millstream.connectors.kafka.beginnings import named_offsets
+from millstream.connectors.kafka.broker import Broker, Topic, patiently, places_of, refuse_strangers
 from millstream.connectors.kafka.clients import PATIENCE
 from millstream.connectors.kafka.discovery import TopicDiscovery
 from millstream.connectors.kafka.group_offsets import GroupOffsets
@@ -85,11 +86,17 @@ class KafkaEnumerator:
         topics = self._discovery.topics()
         self._discovery.refuse_missing(topics)
         places = places_of(topics, self._options["partitions"], step=self._context.step)
+        for option in ("start", "until"):
+            named = named_offsets(self._options[option])
+            numbers = {topic: map(int, at) for topic, at in named.items()}
+            refuse_strangers(numbers, topics, option=option, step=self._context.step)
         until = None
         if self._options["until"] is not None:
             until = self._meant(self._options["until"], places, otherwise=self._broker.ends(places))
         at = self._meant(self._options["start"], places, otherwise=self._broker.firsts(places))
-        return KafkaPosition(ids={name: topic.id for name, topic in topics.items()}, at=at, until=until)
+        begun = KafkaPosition(ids={name: topic.id for name, topic in topics.items()}, at=at, until=until)
+        # Before it is decided for good: offsets may be mistaken, and those of a group may be of an earlier topic.
+        return self._losses.shortened(begun, self._broker.ends(places, is_stable=False), "ends before start=")
 
     def _meant(self, word: Any, places: Collection[KafkaPartition], *, otherwise: Offsets) -> dict[KafkaPartition, int]:
         """The offsets that a word, a time or a table of offsets means; partitions it says nothing of are as `otherwise`."""
@@ -103,7 +110,7 @@ class KafkaEnumerator:
             case {"time": instant}:
                 return self._broker.since(places, instant)
             case _:
-                given = word["offsets"]
+                given = named_offsets(word)
                 named = {place: given.get(place.topic, {}).get(str(place.partition)) for place in places}
                 return {**otherwise, **{place: offset for place, offset in named.items() if offset is not None}}
 
@@ -158,11 +165,14 @@ class KafkaEnumerator:
     def _shorter(self, position: KafkaPosition, ends: Offsets) -> KafkaPosition:
         """Partitions end before the position: most likely another topic has the name. Else records are lost, if it stays so."""
         position = self._met(position, self._discovery.looked(position))
-        now = time.monotonic()
-        self._short_since = self._short_since or now
-        if now - self._short_since < _SHORT_SECONDS or not is_beyond(position, ends):
+        self._short_since = self._short_since or time.monotonic()
+        if self._is_in_doubt() or not is_beyond(position, ends):
             return position
         return self._losses.shortened(position, self._broker.ends(position.at, is_stable=False))
+
+    def _is_in_doubt(self) -> bool:
+        """Whether a partition ends before the position, and not for long enough to count as a loss."""
+        return self._short_since is not None and time.monotonic() - self._short_since < _SHORT_SECONDS
 
     def _met(self, position: KafkaPosition, topics: Mapping[str, Topic]) -> KafkaPosition:
         """The position with partitions that were found now; they are read from the next epoch on, from their first record."""
@@ -182,7 +192,8 @@ class KafkaEnumerator:
         drained = [place.name for place in end.at if place not in moved and not waiting.get(place.name)]
         return Advance(
             position=end.to_json(),
-            finished=is_complete(end),
+            # What begins behind the end of a partition has nothing to read, and is no end: it is a loss, if it stays so.
+            finished=is_complete(end) and not self._is_in_doubt(),
             lag=sum(waiting.values()),
             lags=waiting,
             partitions=[place.name for place in end.at],

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millstream.connectors.formats.debezium.options import changelog_of, check_told
 from millstream.connectors.formats.options import DECODE, FORMATS, check_format
-from millstream.connectors.kafka.beginnings import checked_start, checked_until
+from millstream.connectors.kafka.beginnings import checked_start, checked_until, named_offsets
 from millstream.connectors.kafka.client_options import CLIENT_OPTIONS, check_client
 from millstream.errors import InvalidStep
 from millstream.model.changelog import Changelog
@@ -73,7 +73,16 @@ def _partitions(value: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _duration(value: Any) -> Any:
-    duration_ms(value, what="discover")
+    if duration_ms(value, what="discover") < 0:
+        msg = "a duration such as '30s', or 0 for never"
+        raise ValueError(msg)
+    return value
+
+
+def _group(value: str | None) -> str | None:
+    if value == "":
+        msg = "the name of a group"
+        raise ValueError(msg)
     return value
 
 
@@ -98,7 +107,24 @@ def _check(options: Options, schema: Schema, step: str) -> None:
     if options["group"] is None and "group" in (options["start"], options["until"]):
         msg = "offsets of a group need the name of a group"
         raise _unfit(msg, step, hint="pass group=")
+    for option in ("start", "until"):
+        _check_offsets(option, options, step)
     _check_columns(options, schema, step)
+
+
+def _check_offsets(option: str, options: Options, step: str) -> None:
+    """Offsets of what is not read are a mistake: what was meant would be read from its first record."""
+    for topic, at in named_offsets(options[option]).items():
+        pattern = options["pattern"]
+        is_read = topic in options["topics"] if pattern is None else re.fullmatch(pattern, topic)
+        if not is_read:
+            msg = f"{option}= names topic {topic!r}, which is not read"
+            raise _unfit(msg, step, known=options["topics"] or pattern, hint=f"correct {option}=")
+        numbers = options["partitions"].get(topic)
+        strangers = [number for number in at if numbers is not None and int(number) not in numbers]
+        if strangers:
+            msg = f"{option}= names partition {strangers[0]} of topic {topic!r}, which is not read"
+            raise _unfit(msg, step, known=numbers, hint=f"correct {option}= or partitions=")
 
 
 def _check_columns(options: Options, schema: Schema, step: str) -> None:
@@ -156,7 +182,9 @@ SOURCE = SourceDeclaration(
             doc="where to end, decided once: 'latest', a time or offsets",
             check=checked_until,
         ),
-        "group": Option(kind=_TEXT, default=None, doc="a group to which published offsets are committed, for monitors"),
+        "group": Option(
+            kind=_TEXT, default=None, doc="a group to which published offsets are committed, for monitors", check=_group
+        ),
         "discover": Option(
             kind=(str, int, float),
             default="30s",

@@ -96,7 +96,7 @@ class RowEncoder:
         self._roles, (self._address, self._headers) = roles, roles[:2]
         self._step, self._code = step, code
         self._inside = value_columns(schema, self._address, self._headers)
-        self._encode = encoder(format, schema.select(self._inside), options)
+        self._encode = encoder(format, schema.select(self._inside), options, step=step)
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The messages of rows, one for each."""

@@ -34,7 +34,7 @@ class Letter:
     @property
     def kind(self) -> str:
         """The error without what differs from record to record: its class, or its first words."""
-        return self.error.partition(":")[0]
+        return self.error.partition("; found")[0].partition(":")[0]
 
     @property
     def attempt(self) -> int:

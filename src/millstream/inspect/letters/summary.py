@@ -51,8 +51,15 @@ def chosen(
     ]
     if not ids:
         return found
-    for wanted in ids:
-        if not any(each.letter.id.startswith(wanted) for each in found):
-            msg = "no letter has that id"
-            raise InvalidStep(msg, code="DLQ-006", found=repr(wanted), hint="millstream dlq show JOB STEP lists them")
-    return [each for each in found if each.letter.id.startswith(tuple(ids))]
+    meant = {_meant(wanted, {each.letter.id for each in found}) for wanted in ids}
+    return [each for each in found if each.letter.id in meant]
+
+
+def _meant(wanted: str, ids: Iterable[str]) -> str:
+    """The one id that begins like this. Letters that nobody named must not be replayed or removed, least of all by empty text."""
+    fitting = sorted(each for each in ids if wanted and each.startswith(wanted))
+    if len(fitting) == 1:
+        return fitting[0]
+    msg = "letters of several ids begin with that" if fitting else "no letter has that id"
+    hint = "give more of the id; millstream dlq show JOB STEP lists them"
+    raise InvalidStep(msg, code="DLQ-006", found=repr(wanted), known=fitting[:_SHOWN] or None, hint=hint)

@@ -8,7 +8,7 @@ import pytest
 from millstream.connectors.formats.decode import decoder
 from millstream.connectors.formats.encode import encoder
 from millstream.connectors.formats.options import DECODE, DECODE_OPTIONS, ENCODE, ENCODE_OPTIONS, FORMATS, check_format
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidSchema, InvalidStep
 from millstream.model.connector import checked_options
 from millstream.model.schema import schema_of
 from millstream.records.codecs import rows_to_batch
@@ -62,6 +62,7 @@ RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "strin
         (False, {"avro_schema": RECORD, "registry": "http://registry"}, "needs a schema or a registry, and not both"),
         (False, {"avro_schema": RECORD}, "column 'a' is string in the messages, which does not become long"),
         (False, {"avro_schema": "oops"}, "unknown Avro type 'oops'"),
+        (False, {"avro_schema": {**RECORD, "fields": RECORD["fields"] * 2}}, "two fields of one name: a, a"),
         (True, {"registry": "http://registry"}, "needs a subject"),
         (True, {"subject": "orders-value"}, "needs a schema registry"),
         (True, {"avro_schema": RECORD}, "column 'a' is long, which is not written as string"),
@@ -142,3 +143,16 @@ def test_checking_imports_nothing_heavy():
     code = f"import sys; import millstream.connectors.formats.options; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("delimiter", ['"', "\n", "\r", "\0", "", ";;", "ä"])
+def test_what_csv_cannot_be_separated_by(delimiter):
+    with pytest.raises(InvalidStep, match=r"CONN-005.*one ASCII character, and no quote"):
+        checked_options(DECODE, {"delimiter": delimiter}, step="orders", name="kafka")
+
+
+def test_rows_that_do_not_fit_are_told_of_their_step():
+    schema = schema_of("a string")
+    encode = encoder("avro", schema, {"avro_schema": RECORD}, step="orders")
+    with pytest.raises(InvalidSchema, match=r"\[FORMAT-005\] step 'orders': rows do not fit"):
+        encode(rows_to_batch([{"a": None}], schema))

@@ -113,7 +113,7 @@ def test_the_topic_of_a_row_stands_in_a_column():
 
 @pytest.mark.parametrize(
     "topic",
-    ["", "a b", "a/b", "x" * 250, ".", "..", "a\n", "__consumer_offsets", "millstream-marks-job-out-0123456789ab"],
+    ["", "a b", "a/b", "x" * 250, ".", "..", "a\n", "é", "__consumer_offsets", "millstream-marks-job-out-0123456789ab"],
 )
 def test_a_topic_that_no_message_can_go_to_stops_the_job_before_its_epoch_is_durable(topic):
     rows = [{"to": "good", "n": 1}, {"to": topic, "n": 2}]
@@ -132,8 +132,9 @@ def test_the_partition_may_stand_in_a_column():
     messages = encoded(rows, "p int, n long", partition_field="p")
     assert [message["partition"] for message in messages] == [2, -1]
     assert messages[0]["value"] == b'{"n":1}'
-    with pytest.raises(StepFailed, match=r"KAFKA-021.*partition that is none.*found -2"):
-        encoded([{"p": -2, "n": 1}], "p int, n long", partition_field="p")
+    for wrong in (-1, -2):
+        with pytest.raises(StepFailed, match=rf"KAFKA-021.*partition that is none.*found {wrong}"):
+            encoded([{"p": wrong, "n": 1}], "p int, n long", partition_field="p")
 
 
 # Time and headers
@@ -171,6 +172,14 @@ def test_a_column_holds_all_headers(kind):
     assert messages[0]["value"] == b'{"n":1}'
 
 
+def test_a_header_without_a_name_stops_the_job():
+    rows = [{"n": 1, "h": [{"key": "k", "value": None}, None]}, {"n": 2, "h": [{"key": None, "value": b"v"}]}]
+    schema = "n long, h array<struct<key:string,value:binary>>"
+    with pytest.raises(StepFailed, match=r"KAFKA-021.*header without a name"):
+        encoded(rows, schema, headers="h")
+    assert encoded(rows[:1], schema, headers="h")[0]["headers"] == [("k", None)]
+
+
 # Refusals
 
 
@@ -183,6 +192,7 @@ def test_options_that_do_not_go_together():
     assert "FORMAT-002" in refused("a string, b string", format="raw")
     assert "FORMAT-002" in refused("a long, b string", key_fields="a", key_format="raw")
     assert "value_fields=" in refused("a string", topic_field="a")
+    assert "leave op_field= out" in refused("a string, n long", op_field="a")
 
 
 @pytest.mark.parametrize(
@@ -219,6 +229,13 @@ def test_a_column_of_another_type(option, value, known):
     text = refused("n long, s string, list array<long>", **{option: value})
     assert f"{option}= names" in text
     assert known in text
+
+
+def test_a_column_that_is_to_tell_deletes_and_is_not_there():
+    """Without it every delete would be written as a row."""
+    text = refused("id string, op string", key_fields="id", mode="upsert", op_field="kind")
+    assert "op_field= names 'kind'" in text
+    assert encoded([{"id": "a"}], "id string", key_fields="id", mode="upsert")[0]["key"] == b"a"
 
 
 def test_an_operation_of_another_type():

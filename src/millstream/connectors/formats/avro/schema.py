@@ -119,6 +119,10 @@ class _Reader:
             (str(_required(field, "name")), self.read(_required(field, "type"), namespace))
             for field in _required(written, "fields")
         ]
+        names = [name for name, _ in fields]
+        if len(set(names)) != len(names):
+            msg = f"a record with two fields of one name: {', '.join(names)}"
+            raise ValueError(msg)
         return AvroType("record", fields=tuple(fields))
 
     def _item(self, written: Mapping[str, Any], key: str, namespace: str) -> AvroType:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.connectors.formats.encode import encoder
-from millstream.connectors.kafka.outgoing.roles import ColumnRoles, roles_of
+from millstream.connectors.kafka.outgoing.roles import roles_of
 from millstream.connectors.kafka.transactions.marks import marks_begin
 from millstream.errors import StepFailed
 from millstream.model.change import ChangeKind
@@ -32,6 +31,8 @@ KINDS = {
 _TOPIC = r"\A[A-Za-z0-9._-]{1,249}\z"
 _TAKEN = pa.array([".", "..", "__consumer_offsets", "__transaction_state"])
 _KINDS = [kind.value for kind in ChangeKind]
+_BY_KEY = -1
+"""The partition of a message that leaves it to its key, as the client has it."""
 
 Column = Callable[[pa.RecordBatch], pa.Array]
 
@@ -55,11 +56,11 @@ class MessageEncoder:
         if roles.partition is not None:
             made["partition"] = self._partition
         elif roles.spread:
-            made["spread"] = _spread(_encoded(roles.spread_format, roles.spread, schema, options))
+            made["spread"] = _spread(self._encoded(roles.spread_format, roles.spread, schema, options))
         if roles.timestamp is not None:
             made["timestamp"] = self._timestamp
         if roles.headers:
-            made["headers"] = lambda batch: _headers(batch, roles)
+            made["headers"] = self._headers
         return made
 
     def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -71,7 +72,7 @@ class MessageEncoder:
         return pa.RecordBatch.from_arrays([make(batch) for make in self._columns.values()], schema=self.schema)
 
     def _value(self, options: Options, schema: Schema) -> Column:
-        encode = _encoded(options["format"], self._roles.value, schema, options)
+        encode = self._encoded(options["format"], self._roles.value, schema, options)
         if self._roles.op is None:
             return encode
 
@@ -88,7 +89,7 @@ class MessageEncoder:
         return pc.equal(op, ChangeKind.DELETE.value)
 
     def _key(self, options: Options, schema: Schema) -> Column:
-        encode = _encoded(self._roles.key_format, self._roles.key, schema, options)
+        encode = self._encoded(self._roles.key_format, self._roles.key, schema, options)
         if options["mode"] != "upsert":
             return encode
 
@@ -101,30 +102,55 @@ class MessageEncoder:
 
     def _topic(self, batch: pa.RecordBatch) -> pa.Array:
         topics = batch.column(self._roles.topic)
-        named = topics.fill_null("given")
-        is_taken = pc.or_(pc.is_in(named, _TAKEN), pc.starts_with(named, self._marks))
-        is_wrong = pc.or_(pc.invert(pc.match_substring_regex(named, _TOPIC)), is_taken)
-        known = "at most 249 letters, digits, '.', '_' and '-'; not a topic of marks, nor one of Kafka's own"
-        self._refuse(is_wrong, topics, "a topic that cannot be written to", known)
         if self._roles.default_topic is not None:
-            return topics.fill_null(self._roles.default_topic)
+            topics = topics.fill_null(self._roles.default_topic)
         self._refuse(
             pc.is_null(topics), topics, "a topic that is null", "a topic; one in ms.kafka(...) stands for null"
         )
+        # The brokers would be asked for it again and again, as for one that is not there yet.
+        is_taken = pc.or_(pc.is_in(topics, _TAKEN), pc.starts_with(topics, self._marks))
+        is_wrong = pc.or_(pc.invert(pc.match_substring_regex(topics, _TOPIC)), is_taken)
+        known = "at most 249 letters, digits, '.', '_' and '-'; not a topic of marks, nor one of Kafka's own"
+        self._refuse(is_wrong, topics, "a topic that cannot be written to", known)
         return topics
 
     def _partition(self, batch: pa.RecordBatch) -> pa.Array:
-        numbers = batch.column(self._roles.partition).cast(pa.int64()).fill_null(-1)
-        is_wrong = pc.or_(pc.less(numbers, -1), pc.greater_equal(numbers, 2**31))
+        numbers = batch.column(self._roles.partition).cast(pa.int64())
+        is_wrong = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, 2**31))
         self._refuse(is_wrong, numbers, "a partition that is none", "a number from 0 on, or null")
-        return numbers.cast(pa.int32())
+        return numbers.fill_null(_BY_KEY).cast(pa.int32())
 
     def _timestamp(self, batch: pa.RecordBatch) -> pa.Array:
         times = batch.column(self._roles.timestamp)
         ms = pc.floor_temporal(times, unit="millisecond").cast(pa.timestamp("ms", tz=times.type.tz)).cast(pa.int64())
         # The client takes 0 for "now", and brokers refuse what lies before.
-        self._refuse(pc.less_equal(ms, 0), times, "a time of a message before 1970", "a later time, or null for now")
+        self._refuse(
+            pc.less_equal(ms, 0),
+            times,
+            "a time of a message at or before 1970-01-01T00:00:00Z",
+            "a later time, or null for now",
+        )
         return ms.fill_null(0)
+
+    def _headers(self, batch: pa.RecordBatch) -> pa.Array:
+        headers = self._roles.headers
+        if not isinstance(headers, str):
+            return _header_columns(batch, headers)
+        column = batch.column(headers)
+        if pa.types.is_map(column.type):
+            return column.cast(HEADERS)
+        pairs = [
+            None if row is None else [(each["key"], each["value"]) for each in row if each]
+            for row in column.to_pylist()
+        ]
+        is_wrong = [any(name is None for name, _ in row or ()) for row in pairs]
+        self._refuse(pa.array(is_wrong, pa.bool_()), column, "a header without a name", "a key that is not null")
+        return pa.array(pairs, HEADERS)
+
+    def _encoded(self, format: str, names: tuple[str, ...], schema: Schema, options: Options) -> Column:
+        encode = encoder(format, schema.select(names), options, step=self._step)
+        chosen = list(names)
+        return lambda batch: encode(batch.select(chosen))
 
     def _refuse(self, is_wrong: pa.Array, values: pa.Array, what: str, known: object) -> None:
         if pc.any(is_wrong).as_py():
@@ -134,12 +160,6 @@ class MessageEncoder:
             raise StepFailed(msg, code="KAFKA-021", step=self._step, found=found, known=known, hint=hint)
 
 
-def _encoded(format: str, names: tuple[str, ...], schema: Schema, options: Options) -> Column:
-    encode = encoder(format, schema.select(names), options)
-    chosen = list(names)
-    return lambda batch: encode(batch.select(chosen))
-
-
 def _spread(encode: Column) -> Column:
     """A hash that is the same in every process and run: CRC-32, as the client's own `consistent` partitioner has it."""
 
@@ -147,21 +167,6 @@ def _spread(encode: Column) -> Column:
         return pa.array([zlib.crc32(text or b"") for text in encode(batch).to_pylist()], pa.uint32())
 
     return spread
-
-
-def _headers(batch: pa.RecordBatch, roles: ColumnRoles) -> pa.Array:
-    if isinstance(roles.headers, str):
-        return _header_column(batch.column(roles.headers))
-    return _header_columns(batch, roles.headers)
-
-
-def _header_column(column: pa.Array) -> pa.Array:
-    """A map, or a list of structs with a name and a value, as they are."""
-    if pa.types.is_map(column.type):
-        return column.cast(HEADERS)
-    rows: list[Any] = column.to_pylist()
-    pairs = [None if row is None else [(each["key"], each["value"]) for each in row if each] for row in rows]
-    return pa.array(pairs, HEADERS)
 
 
 def _header_columns(batch: pa.RecordBatch, columns: Mapping[str, str]) -> pa.Array:

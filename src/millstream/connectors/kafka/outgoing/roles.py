@@ -13,6 +13,9 @@ from millstream.model.connector import Options
 from millstream.model.schema import Schema
 from millstream.model.types import type_name
 
+OP_FIELD = "op"
+"""Where rows say what happened to them, if they have it; a column that is named must be there."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRoles:
@@ -106,6 +109,7 @@ def _named_columns(options: Options) -> Iterator[tuple[str, str]]:
         "partition_by": options["partition_by"],
         "headers": _header_columns(options["headers"]),
         **{name: [options[name]] for name in ("topic_field", "partition_field", "timestamp") if options[name]},
+        "op_field": [options["op_field"]] if options["op_field"] != OP_FIELD else (),
     }
     for option, names in listed.items():
         yield from ((option, name) for name in names)
