@@ -122,7 +122,7 @@ class SinkCommitter(Protocol):
         ...
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Drop staged output that will never be published."""
+        """Drop staged output that will never be published; nothing once a higher token has fenced the sink: its owner decides."""
         ...
 
     def recover(self, durable: Epoch | None) -> None:

@@ -5,6 +5,7 @@ A test file plugs a sink in by a class that inherits `SinkContract` and has a fi
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import pytest
@@ -24,6 +25,7 @@ from millstream.testing.sink_under_test import (
     plain,
     rows,
     seen,
+    through_json,
 )
 
 
@@ -173,6 +175,17 @@ class SinkContract(SuccessionStories):
         owner.publish(0, kept)
         assert seen(sink) == rows(0)
         assert sink.staged() == 0
+
+    def test_a_late_owner_discards_nothing_that_its_successor_publishes(self, sink: SinkUnderTest) -> None:
+        """It lost the answer to what made the epoch durable, was replaced, and wakes up."""
+        late = OpenedSink(sink)
+        messages = late.stage(0, rows(0))
+        transaction = through_json(late.committer.prepare(Epoch(0), messages))
+        successor = OpenedSink(sink, token=2)
+        with contextlib.suppress(Fenced):
+            late.committer.discard(messages)
+        successor.publish(0, transaction)
+        assert seen(sink) == rows(0)
 
     def test_an_aborted_writer_leaves_nothing(self, sink: SinkUnderTest) -> None:
         owner = OpenedSink(sink)

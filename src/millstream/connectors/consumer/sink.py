@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from millstream.connectors.staged_rows import (
     staged_leftovers,
 )
 from millstream.contract.sink import SinkContext, SinkTask
+from millstream.errors import Fenced
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
@@ -111,8 +113,14 @@ class ConsumerCommitter:
                 yield told, batch
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Remove what an attempt of this run staged and nobody will publish."""
-        remove_staged(self._context.staging, [message["file"] for message in messages])
+        """Remove what an attempt of this run staged and nobody will publish.
+
+        Once a later owner has fenced this one, it decides: the files may belong to an epoch that it publishes.
+        """
+        if messages:
+            with contextlib.suppress(Fenced):
+                self._keeper.change(self._owner.fence)
+                remove_staged(self._context.staging, [message["file"] for message in messages])
 
     def recover(self, durable: Epoch | None) -> None:
         """Remove files of this owner and earlier ones: whatever is durable has been handed over before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -18,7 +19,7 @@ from millstream.connectors.jdbc.parts import delete_parts, part_number, parts_be
 from millstream.connectors.jdbc.replacing import check_run, show_result
 from millstream.connectors.jdbc.succession import refuse_newer, take_over
 from millstream.contract.sink import SinkContext
-from millstream.errors import CheckpointRefused
+from millstream.errors import CheckpointRefused, Fenced
 from millstream.model.connector import NewerOutput, Options
 from millstream.model.ids import Epoch
 
@@ -199,10 +200,20 @@ class JdbcCommitter:
         )
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Drop the parts of an epoch that will never be published."""
-        if messages and not self._context.is_direct:
-            numbers = self._numbers(_parts_of(messages))
-            self._database.run(lambda cursor: self._drop_unpublished(cursor, self._layout, numbers))
+        """Drop the parts of an epoch that will never be published.
+
+        Once a later owner has fenced this one, it decides: the parts may belong to an epoch that it publishes.
+        """
+        if not messages or self._context.is_direct:
+            return
+        numbers = self._numbers(_parts_of(messages))
+
+        def work(cursor: Cursor) -> None:
+            raise_fence(cursor, self._layout, self._context)
+            self._drop_unpublished(cursor, self._layout, numbers)
+
+        with contextlib.suppress(Fenced):
+            self._database.run(work)
 
     def recover(self, durable: Epoch | None) -> None:
         """Drop parts beyond the durable epoch, and those that a published epoch did not list."""
