@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from millstream.connectors.consumer.marks import SinkMark, read_mark
+from millstream.connectors.marked.batch import ConsumerContext
+from millstream.connectors.marked.marks import SinkMark, read_mark
 from millstream.errors import StepFailed
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerContext:
-    """What belongs to a batch. All of it is equal when the batch comes again."""
-
-    job: str
-    lineage: str
-    step: str
-    epoch: int
-    task: str
-    """Which task made the rows: level and subtask."""
-    sequence: int
-    """Which batch of the task in this epoch, from 0 on."""
-
-    @property
-    def key(self) -> str:
-        """Names the batch among all that the job will ever write."""
-        return f"{self.job}/{self.lineage}/{self.step}/{self.epoch}/{self.task}/{self.sequence}"
+__all__ = ["ConsumerContext", "EpochBatches", "TransactionContext"]
 
 
 class TransactionContext:

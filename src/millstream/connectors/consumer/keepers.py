@@ -1,32 +1,18 @@
-"""Where the mark of a sink is kept: by the user's function beside the rows, or in the checkpoint."""
+"""Hands rows to the user's function: with the mark, which it keeps beside them, or batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pyarrow as pa
 
-from millstream.checkpoint.stores.local import LocalStore
-from millstream.connectors.consumer.context import ConsumerContext, EpochBatches, TransactionContext
-from millstream.connectors.consumer.marks import SinkMark, read_mark
+from millstream.connectors.consumer.context import EpochBatches, TransactionContext
+from millstream.connectors.marked.keeping import Batches, Decision
 from millstream.connectors.user_calls import raise_failed
 from millstream.contract.sink import SinkContext
 from millstream.graph.function import FunctionRef
 from millstream.runtime.bad_records import USER_PROBLEMS, UserProblem
-
-Decision = Callable[[SinkMark], SinkMark | None]
-Batches = Callable[[], Iterable[tuple[ConsumerContext, pa.RecordBatch]]]
-_FILE = "mark.json"
-
-
-class MarkKeeper(Protocol):
-    """Hands rows to the function and keeps the mark."""
-
-    def change(self, decide: Decision, epoch: int | None = None, batches: Batches = tuple) -> None:
-        """Write batches and a new mark, if the decision from the mark that is there gives one."""
-        ...
 
 
 class FunctionKeeper:
@@ -51,34 +37,18 @@ class FunctionKeeper:
             yield batch
 
 
-class CheckpointKeeper:
-    """The checkpoint keeps the mark, once the function has taken all batches: a crash in between repeats them."""
+def function_caller(function: FunctionRef, context: SinkContext) -> Callable[[Batches, int | None], None]:
+    """Calls the function once for each batch."""
 
-    def __init__(self, function: FunctionRef, context: SinkContext) -> None:
-        self._function, self._context = function, context
-        self._store = LocalStore(Path(context.staging).parent)
-
-    def change(self, decide: Decision, epoch: int | None = None, batches: Batches = tuple) -> None:
-        """One call of the function for each batch, then the mark."""
-        stored = self._store.read(_FILE)
-        new = decide(read_mark(stored, step=self._context.step))
-        if new is None:
-            return
+    def hand_on(batches: Batches, _: int | None) -> None:
         for told, batch in batches():
-            self._context.heartbeat()
-            self._call(batch, told)
-        while not self._store.swap(_FILE, stored, new.text().encode()):
-            # Another lineage changed it meanwhile, or a later owner has taken over.
-            stored = self._store.read(_FILE)
-            new = decide(read_mark(stored, step=self._context.step))
-            if new is None:
-                return
+            context.heartbeat()
+            try:
+                function.target(batch, told)
+            except USER_PROBLEMS as problem:
+                _fail(function, problem, context.step)
 
-    def _call(self, batch: pa.RecordBatch, told: ConsumerContext) -> None:
-        try:
-            self._function.target(batch, told)
-        except USER_PROBLEMS as problem:
-            _fail(self._function, problem, self._context.step)
+    return hand_on
 
 
 def _fail(function: FunctionRef, problem: UserProblem, step: str) -> NoReturn:

@@ -2,131 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import pyarrow as pa
-
-from millstream.connectors.consumer.context import ConsumerContext
-from millstream.connectors.consumer.keepers import CheckpointKeeper, FunctionKeeper, MarkKeeper
-from millstream.connectors.consumer.marks import MarkOwner, SinkMark
-from millstream.connectors.staged_rows import (
-    StagedRows,
-    check_staged,
-    remove_staged,
-    staged_batches,
-    staged_epoch,
-    staged_leftovers,
-)
-from millstream.contract.sink import SinkContext, SinkTask
-from millstream.errors import Fenced
-from millstream.model.connector import NewerOutput, Options
-from millstream.model.ids import Epoch
-from millstream.model.schema import Schema
+from millstream.connectors.consumer.keepers import FunctionKeeper, function_caller
+from millstream.connectors.marked.committer import MarkedCommitter, StagedRowsWriter
+from millstream.connectors.marked.keeping import CheckpointKeeper, MarkKeeper
+from millstream.contract.sink import SinkContext
+from millstream.model.connector import Options
 
 
-class ConsumerWriter:
+class ConsumerWriter(StagedRowsWriter):
     """Stages the rows of one task."""
 
-    def __init__(self, options: Options, schema: Schema, task: SinkTask) -> None:
-        del options
-        self._schema, self._task = schema.arrow, task
-        self._staged: StagedRows | None = None
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows to the file of this attempt."""
-        if self._staged is None:
-            self._staged = StagedRows(self._task, self._schema)
-        self._staged.write(batch)
-
-    def finish(self) -> Any:
-        """Make the rows durable and name their file."""
-        return None if self._staged is None else self._staged.finish()
-
-    def abort(self) -> None:
-        """Remove the file."""
-        if self._staged is not None:
-            self._staged.abort()
-
-
-class ConsumerCommitter:
-    """Hands each epoch to the function, in batches that are the same when they come again."""
+class ConsumerCommitter(MarkedCommitter):
+    """Hands each epoch to the function, which opens and closes what it needs."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
-        self._context, self._size = context, int(options["batch_rows"])
-        self._owner = MarkOwner(lineage=context.lineage, step=context.step, token=context.token)
-        self._keeper = self._opened_keeper(options)
-
-    def _opened_keeper(self, options: Options) -> MarkKeeper:
-        """Who takes the batches and keeps the mark."""
-        keeper = FunctionKeeper if options["transactional"] else CheckpointKeeper
-        return keeper(options["function"], self._context)
-
-    def fence(self) -> None:
-        """Leave the token of this run in the mark; a run that finds a higher one ends."""
-        self._keeper.change(self._owner.fence)
-
-    def check_newer(self, history: Sequence[tuple[str, int]]) -> None:
-        """Raise when another lineage wrote beyond the history."""
-
-        def look(found: SinkMark) -> None:
-            self._owner.refuse_newer(found, dict(history))
-
-        self._keeper.change(look)
-
-    def succeed(self, history: Sequence[tuple[str, int]], newer: NewerOutput) -> None:
-        """Close all other lineages of this job and step; what they wrote beyond the history is refused or kept."""
-        self._keeper.change(lambda found: self._owner.succeed(found, dict(history), newer))
-
-    def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
-        """The files of the epoch, in the order of tasks."""
-        return staged_epoch(messages)
-
-    def publish(self, epoch: Epoch, transaction: Any) -> None:
-        """Hand an epoch to the function.
-
-        1. The mark says whether it is written already, and with which rows.  2. Check the staged rows.
-        3. Call the function, and keep the new mark.  4. Remove what was staged.
-        """
-
-        def decide(found: SinkMark) -> SinkMark | None:
-            # Step 1. The mark says whether it is written already
-            new = self._owner.publish(found, epoch, transaction)
-            if new is not None:
-                # Step 2. Check the staged rows
-                check_staged(self._context.staging, transaction["files"], epoch=epoch, step=self._context.step)
-            return new
-
-        # Step 3. Call the function, and keep the new mark
-        self._keeper.change(decide, epoch, lambda: self._batches(epoch, transaction))
-        # Step 4. Remove what was staged
-        remove_staged(self._context.staging, [file["file"] for file in transaction["files"]])
-
-    def _batches(self, epoch: Epoch, transaction: Any) -> Iterator[tuple[ConsumerContext, pa.RecordBatch]]:
-        who = self._context
-        for file in transaction["files"]:
-            for number, batch in enumerate(staged_batches(who.staging, file, self._size)):
-                told = ConsumerContext(
-                    job=who.job, lineage=who.lineage, step=who.step, epoch=epoch, task=file["task"], sequence=number
-                )
-                yield told, batch
-
-    def discard(self, messages: Sequence[Any]) -> None:
-        """Remove what an attempt of this run staged and nobody will publish.
-
-        Once a later owner has fenced this one, it decides: the files may belong to an epoch that it publishes.
-        """
-        if messages:
-            with contextlib.suppress(Fenced):
-                self._keeper.change(self._owner.fence)
-                remove_staged(self._context.staging, [message["file"] for message in messages])
-
-    def recover(self, durable: Epoch | None) -> None:
-        """Remove files of this owner and earlier ones: whatever is durable has been handed over before."""
-        # A late owner would take the files of the one that replaced it for leftovers.
-        self.fence()
-        remove_staged(self._context.staging, staged_leftovers(self._context.staging, token=self._context.token))
-
-    def close(self) -> None:
-        """Nothing is open: the function opens and closes what it needs."""
+        function = options["function"]
+        keeper: MarkKeeper = FunctionKeeper(function, context)
+        if not options["transactional"]:
+            keeper = CheckpointKeeper(context, function_caller(function, context))
+        super().__init__(context, keeper, batch_rows=int(options["batch_rows"]))

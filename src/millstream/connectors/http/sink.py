@@ -10,71 +10,49 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 import pyarrow as pa
 
-from millstream.checkpoint.stores.local import LocalStore
-from millstream.connectors.consumer.context import ConsumerContext
-from millstream.connectors.consumer.keepers import Batches, Decision
-from millstream.connectors.consumer.marks import read_mark
-from millstream.connectors.consumer.sink import ConsumerCommitter, ConsumerWriter
 from millstream.connectors.http.asking.exchange import Exchange
 from millstream.connectors.http.opening import opened_exchange
 from millstream.connectors.http.sending import batch_request
 from millstream.connectors.http.sink_settings import SinkSettings, sink_settings
+from millstream.connectors.marked.batch import ConsumerContext
+from millstream.connectors.marked.committer import MarkedCommitter, StagedRowsWriter
+from millstream.connectors.marked.keeping import Batches, CheckpointKeeper
 from millstream.contract.sink import SinkContext
 from millstream.errors import MillstreamError
 from millstream.model.connector import Options
 
 _BEAT_SECONDS = 1.0
-_MARK = "mark.json"
 
 
-class HttpWriter(ConsumerWriter):
+class HttpWriter(StagedRowsWriter):
     """Stages the rows of one task."""
 
 
-class HttpCommitter(ConsumerCommitter):
+class HttpCommitter(MarkedCommitter):
     """Sends each epoch, in batches that are called the same when they are sent again."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
-        self._settings = sink_settings(options)
-        super().__init__({"batch_rows": self._settings.batch_rows}, context)
-
-    def _opened_keeper(self, options: Options) -> BatchSender:
-        return BatchSender(self._settings, self._context)
+        settings = sink_settings(options)
+        self._sender = BatchSender(settings, context)
+        super().__init__(context, CheckpointKeeper(context, self._sender.send_all), batch_rows=settings.batch_rows)
 
     def close(self) -> None:
         """Close the connections."""
-        assert isinstance(self._keeper, BatchSender)
-        self._keeper.close()
+        self._sender.close()
 
 
 class BatchSender:
-    """Sends batches, then writes the mark to the checkpoint: a crash in between sends them again under the same names."""
+    """Sends the batches of an epoch, under names that are the same when they are sent again."""
 
     def __init__(self, settings: SinkSettings, context: SinkContext) -> None:
         self._settings, self._context = settings, context
-        self._store = LocalStore(Path(context.staging).parent)
         self._opened: tuple[Callable[[], None], Exchange] | None = None
         self._lock = threading.Lock()
 
-    def change(self, decide: Decision, epoch: int | None = None, batches: Batches = tuple) -> None:
-        """Send batches and write a new mark, if the decision from the mark that is there gives one."""
-        stored = self._store.read(_MARK)
-        new = decide(read_mark(stored, step=self._context.step))
-        if new is None:
-            return
-        self._send_all(batches)
-        while not self._store.swap(_MARK, stored, new.text().encode()):
-            # Another lineage changed it meanwhile, or a later owner has taken over.
-            stored = self._store.read(_MARK)
-            new = decide(read_mark(stored, step=self._context.step))
-            if new is None:
-                return
-
-    def _send_all(self, batches: Batches) -> None:
+    def send_all(self, batches: Batches, _: int | None) -> None:
         """Send as many batches at the same time as may be; the first that fails ends it, once those under way have ended."""
         under_way: set[Future[None]] = set()
         with ThreadPoolExecutor(self._settings.concurrency, "millstream-http") as senders:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from millstream.checkpoint.failpoint import failpoint
-from millstream.connectors.consumer.keepers import Batches, Decision
-from millstream.connectors.consumer.marks import read_mark
 from millstream.connectors.decided import decided_once
+from millstream.connectors.marked.keeping import Batches, Decision
+from millstream.connectors.marked.marks import read_mark
 from millstream.connectors.messaging import patience
 from millstream.connectors.messaging.outgoing import OutgoingMessage, messages_of
 from millstream.connectors.nats.library import APIError, Client, JetStreamContext, NotFoundError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.connectors.consumer.keepers import MarkKeeper
-from millstream.connectors.consumer.sink import ConsumerCommitter
+from millstream.connectors.marked.committer import MarkedCommitter
+from millstream.connectors.marked.keeping import CheckpointKeeper, MarkKeeper
 from millstream.connectors.messaging.outgoing import MessageRoles, RowEncoder, StagingWriter
-from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
+from millstream.connectors.messaging.sending import BATCH_ROWS, sent_by
 from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper
 from millstream.connectors.nats.fitting import StreamLimits, limits_of
 from millstream.connectors.nats.links import link_to
@@ -33,19 +33,21 @@ class NatsWriter(StagingWriter):
         super().__init__(rows, task)
 
 
-class NatsCommitter(ConsumerCommitter):
+class NatsCommitter(MarkedCommitter):
     """Publishes each epoch: message by message under names that a repeated one bears too, or in one atomic batch."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._link = link_to(options, step=context.step)
         self._limits: StreamLimits | None = None
-        super().__init__({"batch_rows": BATCH_ROWS}, context)
+        super().__init__(context, self._opened_keeper(context), batch_rows=BATCH_ROWS)
 
-    def _opened_keeper(self, options: Options) -> MarkKeeper:
-        given, context = self._options, self._context
+    def _opened_keeper(self, context: SinkContext) -> MarkKeeper:
+        """Who takes the batches and keeps the mark."""
+        given = self._options
         if not given["atomic"]:
-            return SentKeeper(NamedPublisher(self._link, given["stream"], subject_of(given), context), context)
+            publisher = NamedPublisher(self._link, given["stream"], subject_of(given), context)
+            return CheckpointKeeper(context, sent_by(publisher, context))
         subjects = (subject_of(given), mark_subject(given, context.job, context.step))
         return AtomicKeeper(self._link, given["stream"], subjects, context)
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.connectors.consumer.keepers import MarkKeeper
-from millstream.connectors.consumer.sink import ConsumerCommitter
+from millstream.connectors.marked.committer import MarkedCommitter
+from millstream.connectors.marked.keeping import CheckpointKeeper
 from millstream.connectors.messaging import patience
 from millstream.connectors.messaging.outgoing import MessageRoles, OutgoingMessage, RowEncoder, StagingWriter
-from millstream.connectors.messaging.sending import BATCH_ROWS, SentKeeper
+from millstream.connectors.messaging.sending import BATCH_ROWS, sent_by
 from millstream.connectors.rabbitmq.library import AbstractConnection, ChannelNotFoundEntity, DeliveryMode, Message
 from millstream.connectors.rabbitmq.links import REFUSED, RabbitLink
 from millstream.contract.sink import SinkContext, SinkTask
@@ -37,16 +37,14 @@ class RabbitWriter(StagingWriter):
         super().__init__(rows, task)
 
 
-class RabbitCommitter(ConsumerCommitter):
+class RabbitCommitter(MarkedCommitter):
     """Publishes each epoch that is durable."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._link = RabbitLink(options, step=context.step)
-        super().__init__({"batch_rows": BATCH_ROWS}, context)
-
-    def _opened_keeper(self, options: Options) -> MarkKeeper:
-        return SentKeeper(ConfirmedPublisher(self._link, self._options, self._context), self._context)
+        publisher = ConfirmedPublisher(self._link, options, context)
+        super().__init__(context, CheckpointKeeper(context, sent_by(publisher, context)), batch_rows=BATCH_ROWS)
 
     def fence(self) -> None:
         """See that the queue is there, and leave the token of this run in the mark."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.connectors.consumer.marks import KEPT_EPOCHS, MarkOwner, SinkMark, read_mark
+from millstream.connectors.marked.marks import KEPT_EPOCHS, MarkOwner, SinkMark, read_mark
 from millstream.errors import CheckpointRefused, Fenced
 
 
