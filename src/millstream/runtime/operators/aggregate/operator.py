@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Protocol
+
 import pyarrow as pa
 
 from millstream.graph.operations.aggregate import Aggregate, ChangingAggregate, KeyedAggregate
@@ -22,7 +24,8 @@ from millstream.state.columns import ColumnPages
 from millstream.state.pages import Due
 from millstream.state.slots import Store, key_columns, own_store
 
-_NEW = HIDDEN + "new"
+NEW = HIDDEN + "new"
+"""Whether rows of a group came or went."""
 EMIT_ROWS = 131_072
 
 
@@ -37,7 +40,29 @@ def accumulators_of(node: StreamNode) -> Accumulators:
     return Accumulators(aggregates, node.expressions, outputs, step=node.id, keeps_time=keeps_time)
 
 
-def aggregate_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema:
+class MergingAccumulators(Protocol):
+    """What an operator needs of aggregates whose partial results are columns."""
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether partial results differ by the order of rows."""
+        ...
+
+    @property
+    def part_fields(self) -> list[pa.Field]:
+        """The columns of partial results."""
+        ...
+
+    def merge(self, table: pa.Table, by: list[str], extra: list[tuple[str, str]] | None = None) -> pa.Table:
+        """Partial results of each group as one."""
+        ...
+
+    def results(self, table: pa.Table) -> list[Any]:
+        """The results of each group."""
+        ...
+
+
+def aggregate_columns(node: StreamNode, accumulators: MergingAccumulators) -> pa.Schema:
     """What is stored: a row per key."""
     return pa.schema([*key_columns(node), *accumulators.part_fields])
 
@@ -45,13 +70,18 @@ def aggregate_columns(node: StreamNode, accumulators: Accumulators) -> pa.Schema
 class AggregateOperator:
     """Keeps partial results per key; its sender has combined the rows already."""
 
+    _marks: ClassVar[list[tuple[str, str]]] = [(NEW, "max")]
+
     def __init__(self, node: StreamNode, *, key_groups: int, page_bytes: int) -> None:
         assert isinstance(node.operation, KeyedAggregate)
         assert node.input_schema is not None
         self._node, self._operation = node, node.operation
-        self._accumulators = accumulators_of(node)
+        self._accumulators = self._accumulated(node)
         self._stored = aggregate_columns(node, self._accumulators)
         self._paging = Paging(key_groups, page_bytes)
+
+    def _accumulated(self, node: StreamNode) -> MergingAccumulators:
+        return accumulators_of(node)
 
     def run(self, work: EpochWork) -> Due:
         """Merge what came with what is stored, emit, store."""
@@ -74,6 +104,7 @@ class AggregateOperator:
         for phase, tables in ((BEFORE, share.before), (AFTER, share.after)):
             if tables:
                 state = self._merged(state, tables, pages, work, phase)
+        state = self._settled(state)
         if is_end:
             state = pa.concat_tables([state, pages.load(share.of(pages.everything()))])
             self._emit(state, work, BEFORE)
@@ -81,31 +112,39 @@ class AggregateOperator:
             return Due()
         return pages.store(state)
 
+    def _settled(self, state: pa.Table) -> pa.Table:
+        """The state once all rows of an epoch are in it."""
+        return state
+
     def _merged(
         self, state: pa.Table, tables: list[pa.Table], pages: ColumnPages, work: EpochWork, phase: int
     ) -> pa.Table:
         came = pa.concat_tables(tables).select(self._stored.names).cast(self._stored)
         known = pa.concat_tables([state, pages.load(pages.touched(came))])
-        both = pa.concat_tables([_marked(known, new=False), _marked(came, new=True)])
-        merged = self._accumulators.merge(both, list(self._node.keys), [(_NEW, "max")])
+        both = pa.concat_tables([self._marked(known, new=False), self._marked(came, new=True)])
+        merged = self._accumulators.merge(both, list(self._node.keys), self._marks)
         if self._operation.emit == "epoch":
-            self._emit(merged.filter(merged.column(_NEW)), work, phase)
-        return merged.drop_columns([_NEW])
+            self._emit_touched(merged.filter(merged.column(NEW)), work, phase)
+        return merged.drop_columns([name for name, _ in self._marks])
+
+    def _marked(self, table: pa.Table, *, new: bool) -> pa.Table:
+        """Rows with what has to be known of them behind the merge; `_marks` says how that is merged."""
+        return table.append_column(NEW, pa.repeat(pa.scalar(new), table.num_rows))
+
+    def _emit_touched(self, touched: pa.Table, work: EpochWork, phase: int) -> None:
+        self._emit(touched, work, phase)
 
     def _emit(self, merged: pa.Table, work: EpochWork, phase: int) -> None:
         """Results carry the newest event time of their rows, as the row that changed them would."""
-        columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
         schema = self._node.outputs[MAIN].arrow
+        columns = [merged.column(key) for key in self._node.keys] + self._accumulators.results(merged)
+        columns += [merged.column(name) for name in schema.names[len(columns) :]]
         rows = pa.table(columns, names=schema.names).cast(schema)
         work.ledger.count(self._node.id).rows_out += rows.num_rows
         if TIME in merged.schema.names:
             rows = rows.append_column(TIME, merged.column(TIME))
         for start in range(0, rows.num_rows, EMIT_ROWS):
             work.emit(MAIN, from_table(rows.slice(start, EMIT_ROWS)), phase)
-
-
-def _marked(table: pa.Table, *, new: bool) -> pa.Table:
-    return table.append_column(_NEW, pa.repeat(pa.scalar(new), table.num_rows))
 
 
 def aggregate_texts(aggregates: tuple[tuple[str, Aggregate], ...], node: StreamNode) -> list[str]:

@@ -12,13 +12,13 @@ from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import row_type, tuple_of
-from millstream.runtime.exchange.cells import AFTER, BEFORE
 from millstream.runtime.functions.calls import reduced_row
 from millstream.runtime.operators.aggregate.accumulate_values import ValueAccumulators
 from millstream.runtime.operators.aggregate.operator import aggregate_settings, emits_by_row
+from millstream.runtime.operators.by_key import run_by_key
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, row_settings
-from millstream.runtime.operators.grouping import KeyRows, key_rows
+from millstream.runtime.operators.grouping import KeyRows
 from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.compat.float_keys import MergeSlots
@@ -116,19 +116,9 @@ class RunningOperator:
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, work: EpochWork) -> Due:
-        """Rows before the watermark, then rows after it; there is nothing to fire."""
+        """Fold rows in the order in which they came to their key."""
         entries = self._paging.entries(work, self._node.uid, self._keys, self._slots, merge=self._fold.merge)
-        counts = work.ledger.count(self._node.id)
-        bad = work.ledger.bad_records(self._node.id, None)
-        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, work.emit)
-        for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
-            out.phase = phase
-            for batch, pieces in key_rows(tables, self._node.keys, entries):
-                counts.rows_in += batch.num_rows
-                counts.passed += batch.num_rows
-                self._fold_rows(batch, pieces, out)
-            out.flush()
-        return entries.flush()
+        return run_by_key(work, self._node, entries, self._fold_rows)
 
     def _fold_rows(self, batch: Batch, pieces: list[KeyRows], out: RowOutput) -> None:
         inputs = self._fold.inputs(batch.rows)

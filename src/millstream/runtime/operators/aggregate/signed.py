@@ -66,6 +66,11 @@ class SignedAccumulators:
             )
 
     @property
+    def depends_on_order(self) -> bool:
+        """Whatever comes and goes first, it adds up to the same."""
+        return False
+
+    @property
     def part_fields(self) -> list[pa.Field]:
         """The columns of partial results."""
         fields = [pa.field(ROWS, _COUNT)]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.graph.operations.changes import Normalize
-from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.model.change import ChangeKind
 from millstream.model.schema import Schema
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
 from millstream.records.value_types import row_type
-from millstream.runtime.exchange.cells import AFTER, BEFORE
+from millstream.runtime.operators.by_key import run_by_key
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind, row_settings
-from millstream.runtime.operators.grouping import KeyRows, key_rows
+from millstream.runtime.operators.grouping import KeyRows
 from millstream.runtime.operators.output import RowOutput
 from millstream.runtime.operators.paging import Paging
 from millstream.state.pages import Due
@@ -35,19 +34,9 @@ class NormalizeOperator:
         self._paging = Paging(key_groups, page_bytes)
 
     def run(self, work: EpochWork) -> Due:
-        """Rows before the watermark, then rows after it; there is nothing to fire."""
+        """Compare rows in the order in which they came to their key."""
         entries = self._paging.entries(work, self._node.uid, self._keys, self._slots)
-        counts = work.ledger.count(self._node.id)
-        bad = work.ledger.bad_records(self._node.id, None)
-        out = RowOutput(MAIN, self._node.outputs[MAIN], bad, counts, work.emit)
-        for phase, tables in ((BEFORE, work.before), (AFTER, work.after)):
-            out.phase = phase
-            for batch, pieces in key_rows(tables, self._node.keys, entries):
-                counts.rows_in += batch.num_rows
-                counts.passed += batch.num_rows
-                self._compare(batch, pieces, out)
-            out.flush()
-        return entries.flush()
+        return run_by_key(work, self._node, entries, self._compare)
 
     def _compare(self, batch: Batch, pieces: list[KeyRows], out: RowOutput) -> None:
         rows = batch_to_rows(batch.rows)
