@@ -12,6 +12,7 @@ import datetime as dt
 import decimal
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from millstream.records.codecs import rows_to_batch
 
 Decoder = Callable[[Any], Any]
 
+_BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]+")
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -172,12 +175,26 @@ def _nullable(decode: Decoder | None) -> Decoder:
 def _key_decoder(kind: pa.DataType) -> Decoder:
     """Keys of JSON objects are text, whatever the key type."""
     if pa.types.is_integer(kind):
-        return int
+        return _whole_key
     if pa.types.is_floating(kind):
         return float
     if pa.types.is_boolean(kind):
-        return {"true": True, "True": True, "false": False, "False": False}.__getitem__
+        return _boolean_key
     return decoder(kind) or str
+
+
+def _whole_key(text: Any) -> Any:
+    if not _WHOLE_NUMBER.fullmatch(str(text)):
+        msg = f"the key {text!r} is not a whole number"
+        raise ValueError(msg)
+    return int(text)
+
+
+def _boolean_key(text: Any) -> Any:
+    if text not in _BOOLEANS:
+        msg = f"the key {text!r} is neither true nor false"
+        raise ValueError(msg)
+    return _BOOLEANS[text]
 
 
 def _checked(value: Any, kind: type) -> Any:
@@ -209,7 +226,11 @@ def _decimal(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int, float, decimal.Decimal)):
         msg = "not a number"
         raise TypeError(msg)
-    return decimal.Decimal(str(value))
+    try:
+        return decimal.Decimal(str(value))
+    except decimal.InvalidOperation:
+        msg = "not a number"
+        raise ValueError(msg) from None
 
 
 def _float(value: Any) -> Any:

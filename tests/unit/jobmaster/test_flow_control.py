@@ -61,8 +61,9 @@ def test_names_that_others_have_for_it_are_known(name):
 
 
 def test_a_key_that_is_no_column_is_refused():
-    with pytest.raises(InvalidStep):
+    with pytest.raises(InvalidStep) as refused:
         deployment(FlowControl("latest", capacity_rows=1, key="nobody"))
+    assert refused.value.step == "a"
     with pytest.raises(InvalidStep):
         deployment("drop")
 

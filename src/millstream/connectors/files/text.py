@@ -21,7 +21,7 @@ from millstream.errors import InvalidSchema
 from millstream.model.schema import Schema
 
 _CHUNK = 8 << 20
-_REFUSED = (pa.ArrowException, ValueError)
+_REFUSED = (pa.ArrowException, ValueError, ArithmeticError)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -14,6 +14,8 @@ from millstream.contract.source import BadRecord
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
+_BOM = "\ufeff".encode()
+
 
 class CsvMessages:
     """Reads blocks of csv records by Arrow, and the neighbours of a bad one by record."""
@@ -32,6 +34,8 @@ class CsvMessages:
 
     def _whole(self, records: Sequence[bytes]) -> pa.RecordBatch:
         chunk = _lines(records)
+        if chunk.startswith(_BOM):
+            chunk = _BOM + chunk  # Arrow takes the first away, which is one of the message: in others it leaves it
         options = pa.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(chunk) + 1)
         table = parsed(chunk, self._schema, self._delimiter, options)
         return single_batch(table, self._schema, len(records))

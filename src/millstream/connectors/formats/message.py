@@ -41,7 +41,7 @@ class MessageDecoder(Protocol):
 V = TypeVar("V")
 Parts: TypeAlias = Callable[[Sequence[V]], Iterable[Part]]
 
-REFUSED = (pa.ArrowException, ValueError)
+REFUSED = (pa.ArrowException, ValueError, ArithmeticError)
 """What a reader of several messages raises when it cannot tell which of them is to blame."""
 _FEW = 128
 """Messages that are read one by one rather than in two halves, where nothing else is said."""

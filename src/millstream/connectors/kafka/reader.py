@@ -18,7 +18,7 @@ from millstream.connectors.kafka.source_spec import key_schema, value_schema
 from millstream.contract.source import BadRecord, LostRows
 from millstream.errors import StepFailed
 from millstream.model.connector import Options
-from millstream.model.schema import Schema
+from millstream.model.schema import Field, Schema
 
 _ROWS = 50_000
 """Rows of a batch, at most, so that what a split holds is bounded by its batches and not by its length."""
@@ -39,6 +39,9 @@ class KafkaReader:
             decoder(options["key_format"], keys, {"ignore_extra": True, "delimiter": ","}) if keys.fields else None
         )
         self._key_names = keys.names
+        taken = [schema[column] for column, kind in options["metadata"].items() if kind == "key"]
+        self._checked = [field for field in taken if pa.types.is_string(field.type) or not field.nullable]
+        """Columns that take keys as they are, and not every key."""
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch | BadRecord | LostRows]:
         """The rows of a range, in the order of offsets; it is read to its end, or fails."""
@@ -65,6 +68,24 @@ class KafkaReader:
         raise StepFailed(msg, code="KAFKA-013", step=place.name, found=found, hint=hint)
 
     def _rows(self, place: KafkaPartition, messages: Sequence[Message]) -> Iterator[pa.RecordBatch | BadRecord]:
+        for part in self._runs(place, messages):
+            if isinstance(part, BadRecord):
+                yield part
+            elif part:
+                yield from self._of_run(place, part)
+
+    def _runs(self, place: KafkaPartition, messages: Sequence[Message]) -> Iterator[Sequence[Message] | BadRecord]:
+        """Messages whose keys fit the columns that take them as they are, and what is wrong with the others."""
+        first = 0
+        for index, message in enumerate(messages if self._checked else ()):
+            for problem in filter(None, (_key_problem(message.key(), field) for field in self._checked)):
+                yield messages[first:index]
+                yield self._bad(place, message, problem, message.key() or b"")
+                first = index + 1
+                break
+        yield messages[first:]
+
+    def _of_run(self, place: KafkaPartition, messages: Sequence[Message]) -> Iterator[pa.RecordBatch | BadRecord]:
         if self._keys is None:
             yield from self._decoded(place, messages, None)
             return
@@ -121,7 +142,7 @@ def _column(kind: str, type_: pa.DataType) -> Column:
         case "headers":
             return lambda messages: pa.array([_headers(message) for message in messages], type_)
         case "key" if pa.types.is_string(type_):
-            return lambda messages: pa.array([_text(message.key()) for message in messages], type_)
+            return lambda messages: pa.array([message.key() for message in messages], pa.binary()).cast(type_)
         case _:
             get = operator.methodcaller(kind)
             return lambda messages: pa.array(list(map(get, messages)), type_)
@@ -137,5 +158,13 @@ def _headers(message: Message) -> list[dict[str, Any]]:
     return [{"key": name, "value": value} for name, value in headers]
 
 
-def _text(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "replace")
+def _key_problem(key: bytes | None, field: Field) -> str | None:
+    """Why a key is no value of a column that takes it as it is."""
+    if key is None:
+        return None if field.nullable else f"its key: column {field.name!r} is null or missing"
+    if pa.types.is_string(field.type):
+        try:
+            key.decode()
+        except UnicodeDecodeError as problem:
+            return f"its key: not UTF-8: {problem}"
+    return None

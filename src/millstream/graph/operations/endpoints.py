@@ -42,9 +42,6 @@ class Source(Operation):
     flow: FlowControl | None = None
 
     def __post_init__(self) -> None:
-        if self.flow is not None:
-            for name in self.flow.key:
-                column_of(name, self.schema, "flow")
         if self.credit is not None and (type(self.credit) is not int or self.credit < 1):
             msg = "credit is not a whole number above zero"
             raise InvalidStep(msg, code="STEP-024", found=repr(self.credit), hint="correct credit=")
@@ -52,6 +49,8 @@ class Source(Operation):
     def gives(self, step: PlacedStep, schemas: Sequence[Schema]) -> Outputs:
         """The rows as the author of the job declared them."""
         del schemas
+        for name in self.flow.key if self.flow is not None else ():
+            column_of(name, self.schema, step.id)
         declared = source_declaration(self.connector)
         if declared.check is not None and not self.open_params:
             declared.check(self.connector.options, self.schema, step.id)

@@ -55,6 +55,17 @@ def test_messages_that_would_make_one_record_together(pair, two):
     assert found[1] == "bad"
 
 
+@pytest.mark.parametrize("other", [b"2,b,", b"bad", b'2,"b\nc",'])
+def test_a_byte_order_mark_belongs_to_the_message_wherever_it_stands(other):
+    """Arrow takes one away at the beginning of what it reads."""
+    marked = schema_of("name string, n long, at timestamp")
+    messages, mark = opened("csv", marked), "\ufeff".encode()
+    for value in (mark + b"a,1,", mark + b'"a",1,', mark + mark + b"a,1,", mark, mark + b'"a,b",1'):
+        check_neighbours(messages, [value, other])
+        check_neighbours(messages, [other, value])
+    assert outcomes(messages, [mark + b"a,1,"]) == {0: repr({"name": "\ufeffa", "n": 1, "at": None})}
+
+
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_another_delimiter(delimiter):
     (part,) = opened("csv", ORDERS, delimiter=delimiter).decode([delimiter.join(["1", "a,b", ""]).encode()])

@@ -257,3 +257,29 @@ def test_a_fraction_is_no_whole_number_beside_a_decimal_either(kind):
     assert bad == BadMessage(0, messages[0], bad.error)
     assert "1.5" in bad.error
     assert "2" in str(good.rows.column("n")[0].as_py())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("timestamp", "12345678901234567890"),
+        ("timestamp_ntz", "-12345678901234567890"),
+        ("array<timestamp>", "[12345678901234567890]"),
+        ("map<boolean,long>", '{"maybe":1}'),
+        ("map<decimal(5,2),long>", '{"x":1}'),
+        ("map<long,long>", '{"1_0":1}'),
+        ("map<long,long>", '{" 1":1}'),
+        ("map<int,long>", '{"12345678901234567890":1}'),
+        ("map<date,array<map<boolean,long>>>", '{"2024-01-01":[{"true":1,"1":2}]}'),
+    ],
+)
+def test_a_value_that_no_column_holds_makes_one_message_bad_and_ends_nothing(kind, value):
+    good = {"id": 1, "a": None}
+    block = [json.dumps(good).encode(), f'{{"id": 2, "a": {value}}}'.encode(), json.dumps(good).encode()]
+    found = check_neighbours(opened("json", schema_of(f"id long, a {kind}")), block)
+    assert found == {0: repr(good), 1: "bad", 2: repr(good)}
+
+
+def test_what_is_wrong_with_a_decimal_is_said_in_words():
+    _, bad = opened("json", ORDERS).decode([order(1), order(2, amount="much")])
+    assert bad.error == "column 'amount' has a value of another type; found 'much': not a number; known: decimal(10,2)"

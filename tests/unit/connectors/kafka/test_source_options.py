@@ -6,8 +6,9 @@ import pytest
 from tests.unit.connectors.sources.source_under_test import Opened, SourceUnderTest
 
 import millstream as ms
-from millstream.connectors.kafka import broker
+from millstream.connectors.kafka import broker, fetching
 from millstream.connectors.kafka.spec import kafka as kafka_spec
+from millstream.contract.source import BadRecord
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import schema_of
 
@@ -104,3 +105,28 @@ def test_a_topic_that_stays_missing_is_named_within_seconds(kafka, tmp_path, mon
     monkeypatch.setattr(broker, "_MISSING_SECONDS", 0.2)
     with opened(kafka, tmp_path, "no-such-topic") as source, pytest.raises(ExternalFailure, match="KAFKA-011"):
         source.initial()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("column", "good"),
+    [("k string", [None, "", "a"]), ("k string not null", ["", "a"]), ("k binary not null", [b"", b"\xff", b"a"])],
+)
+def test_a_key_that_is_no_value_of_its_column_makes_a_message_bad(kafka, tmp_path, column, good):
+    """Text that it is not would make one of two keys; null would stand where none may."""
+    topic = kafka.topic(1)
+    keys = [None, b"", b"\xff", b"a"]
+    for key in keys:
+        kafka.send(topic, [b'{"n":1}'], key=key)
+    source = SourceUnderTest()
+    source.schema, source.folder = schema_of(f"n long, {column}"), tmp_path
+    source.spec = kafka_spec(topic, servers=kafka.servers, start="earliest", metadata={"k": "key"})
+    with contextlib.closing(Opened(source)) as read:
+        start = read.initial()
+        (split,) = read.splits(start, read.advance(start, 10).position)
+        parts = list(read._reader().read(split.body))
+        fetching.close_parked()
+    bad = [part.origin for part in parts if isinstance(part, BadRecord)]
+    rows = [row for part in parts if not isinstance(part, BadRecord) for row in part.to_pylist()]
+    assert [row["k"] for row in rows] == good
+    assert len(bad) == len(keys) - len(good)
