@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.model.time import duration_ms
@@ -27,6 +28,11 @@ def column_names(value: Sequence[str] | None) -> list[str] | None:
         msg = "different column names"
         raise ValueError(msg)
     return list(value)
+
+
+def listed(value: Any) -> Any:
+    """One name as a list of it; what is no list at all stays as it is, to be refused by name."""
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else value
 
 
 def duration(value: str) -> str:

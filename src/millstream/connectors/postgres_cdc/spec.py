@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -74,7 +74,7 @@ def postgres_cdc(
         "url": SecretUrl(url),
         "table": table,
         "schema": schema,
-        "keys": list(keys),
+        "keys": [keys] if isinstance(keys, str) else list(keys) if isinstance(keys, Iterable) else keys,
         "slot": slot,
     }
     options |= {

@@ -4,6 +4,9 @@ import pytest
 from tests.unit.connectors.postgres_cdc.test_cdc_stories import begun, changes
 from tests.unit.connectors.postgres_cdc.test_slot_life import refused
 
+import millstream as ms
+from millstream.errors import StepFailed
+
 
 @pytest.mark.parametrize(
     ("statements", "said"),
@@ -66,6 +69,15 @@ def test_a_key_that_two_rows_may_share_for_a_while(make_source, open_owner):
     source.do(f"ALTER TABLE {source.table} ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED")
     source.do(f"ALTER TABLE {source.table} REPLICA IDENTITY FULL")
     assert "not deferrable" in refused(open_owner(source), {"phase": "begin"}, "CDC-008").message
+
+
+def test_a_change_that_cannot_be_read_names_the_step_of_the_job(make_source, tmp_path):
+    source = make_source(slot_first=True)
+    source.do(f"TRUNCATE {source.table}")
+    job = ms.Job("orders")
+    job.source("the-orders", source.spec, schema=source.schema).sink("out", ms.files(tmp_path / "out"))
+    with pytest.raises(StepFailed, match=r"CDC-011.*step 'the-orders'"):
+        job.run(local=True, checkpoint=tmp_path / "checkpoint")
 
 
 def test_a_publication_of_another_table_is_told_how_to_be_mended(make_source, open_owner):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.checks import above_zero, column_names, duration, variable_name
+from millstream.connectors.jdbc.checks import above_zero, column_names, duration, listed, variable_name
 from millstream.connectors.jdbc.reading.relation import check_query, table_parts
 from millstream.database.url import SCHEMES, Kind, address_of
 from millstream.errors import InvalidStep
@@ -58,11 +58,10 @@ def jdbc_query(
         timeout: how long a statement may run; ranges become smaller where they take longer.
         password_env: the environment variable that holds the password, read where a connection is opened.
     """
-    listed = [key] if isinstance(key, str) else list(key)
     return ConnectorSpec(
         "jdbc",
         {
-            "url": SecretUrl(url), "query": query, "key": listed, "incremental": incremental, "poll": _text(poll),
+            "url": SecretUrl(url), "query": query, "key": listed(key), "incremental": incremental, "poll": _text(poll),
             "settle": _text(settle), "nulls": nulls, "chunk_rows": chunk_rows, "count": count, "timeout": _text(timeout),
             "password_env": password_env,
         },
@@ -99,11 +98,10 @@ def jdbc_table(
         timeout: how long a statement may run; ranges become smaller where they take longer.
         password_env: the environment variable that holds the password, read where a connection is opened.
     """
-    listed = [key] if isinstance(key, str) else None if key is None else list(key)
     return ConnectorSpec(
         "jdbc",
         {
-            "url": SecretUrl(url), "table": table, "key": listed, "incremental": incremental, "poll": _text(poll),
+            "url": SecretUrl(url), "table": table, "key": listed(key), "incremental": incremental, "poll": _text(poll),
             "settle": _text(settle), "nulls": nulls, "chunk_rows": chunk_rows, "count": count, "timeout": _text(timeout),
             "password_env": password_env,
         },
