@@ -3,6 +3,8 @@
 import pytest
 from tests.unit.connectors.postgres_cdc.test_cdc_stories import begun, changes
 from tests.unit.connectors.postgres_cdc.test_slot_life import refused
+from tests.unit.connectors.sources.cdc_under_test import COLUMNS
+from tests.unit.connectors.sources.source_contract import walked
 
 import millstream as ms
 from millstream.errors import StepFailed
@@ -69,6 +71,39 @@ def test_a_key_that_two_rows_may_share_for_a_while(make_source, open_owner):
     source.do(f"ALTER TABLE {source.table} ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED")
     source.do(f"ALTER TABLE {source.table} REPLICA IDENTITY FULL")
     assert "not deferrable" in refused(open_owner(source), {"phase": "begin"}, "CDC-008").message
+
+
+GENERATED = ", twice bigint GENERATED ALWAYS AS (id * 2) STORED"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"extra": ", note text"}, "'note', which is not declared"),
+        ({"schema": COLUMNS + ", note string, op string"}, "no column 'note'"),
+        (
+            {"schema": COLUMNS + ", twice long, op string", "extra": GENERATED},
+            "no column 'twice', or does not publish it",
+        ),
+        ({"schema": "id long, customer long, amount decimal(10,2), op string"}, "a type that long cannot hold"),
+    ],
+)
+def test_columns_that_no_change_could_bring_are_refused_before_the_copy(make_source, open_owner, options, said):
+    source = make_source(**options)
+    problem = refused(open_owner(source), {"phase": "begin"}, "CDC-009")
+    assert said in problem.message
+    assert source.do(f"SELECT FROM pg_replication_slots WHERE slot_name = '{source.slot}'") == []
+
+
+@pytest.mark.parametrize("extra", ["", GENERATED])
+def test_a_column_that_no_change_brings_is_null_in_the_copy_too(make_source, open_owner, extra):
+    source = make_source(schema=COLUMNS + ", twice long, op string", extra=extra, on_ddl="null_missing")
+    source.do(f"INSERT INTO {source.table} VALUES (7)")
+    opened = open_owner(source)
+    path, rows = walked(opened, opened.initial(), 10, until=1)
+    assert [(row["id"], row["twice"]) for row in rows] == [(7, None)]
+    source.do(f"INSERT INTO {source.table} VALUES (8)")
+    assert changes(opened, path[-1], 1)[1] == [("insert", 8)]
 
 
 def test_a_change_that_cannot_be_read_names_the_step_of_the_job(make_source, tmp_path):
