@@ -20,10 +20,11 @@ def variable_name(value: str | None) -> str | None:
     return value
 
 
-def column_names(value: Sequence[str] | None) -> list[str] | None:
-    """Different column names."""
-    if value is None:
+def column_names(given: str | Sequence[str] | None) -> list[str] | None:
+    """Different column names; one may stand by itself."""
+    if given is None:
         return None
+    value = [given] if isinstance(given, str) else given
     if not all(isinstance(name, str) for name in value) or len(set(value)) != len(value):
         msg = "different column names"
         raise ValueError(msg)
@@ -31,8 +32,8 @@ def column_names(value: Sequence[str] | None) -> list[str] | None:
 
 
 def listed(value: Any) -> Any:
-    """One name as a list of it; what is no list at all stays as it is, to be refused by name."""
-    return [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else value
+    """Several names as a list; what is none stays as it is, to be refused by name."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def duration(value: str) -> str:

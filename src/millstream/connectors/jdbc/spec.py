@@ -150,7 +150,7 @@ DECLARATION = ConnectorDeclaration(
                 kind=(str,), default="insert", default_from=_mode_of, choices=MODES, doc="what becomes of a row"
             ),
             "write": write_option("append", "replace", "upsert"),
-            "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=column_names),
+            "keys": Option(kind=(str, list, tuple), default=[], doc="columns that identify a row", check=column_names),
             "op_field": Option(
                 kind=(str, type(None)), default=None, doc="the column that tells which rows delete; known of changelogs"
             ),

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import sqlite3
+import textwrap
 
 import pytest
 from tests.unit.connectors.jdbc.databases import options_of
@@ -64,6 +65,22 @@ def test_a_query_that_is_not_understood_may_be_a_view():
 def test_a_key_that_is_no_list_of_names_is_refused_by_name(spec):
     with pytest.raises(InvalidStep, match=r"CONN-005.*step 'in'.*option 'key'.*found 5"):
         step(spec(URL, "SELECT 1 AS id", key=5))
+
+
+@pytest.mark.parametrize("key", ["id", "[id]"])
+def test_one_column_may_stand_by_itself_in_a_job_file(key):
+    text = f"""
+        job: j
+        steps:
+          - source: in
+            from: {{jdbc: {{url: "{URL}", query: SELECT 1 AS id, key: {key}}}}}
+            schema: id long
+          - sink: out
+            to: {{jdbc: {{url: "{URL}", table: t, mode: upsert, keys: {key}}}}}
+        """
+    steps = ms.load_job(textwrap.dedent(text)).model.steps
+    assert steps[0].operation.connector.options["key"] == ["id"]
+    assert steps[1].operation.connector.options["keys"] == ["id"]
 
 
 @pytest.mark.parametrize("query", ["SELECT a FROM gone", "SELECT 1; SELECT 2", "SELECT b FROM orders"])

@@ -7,7 +7,7 @@ from tests.unit.connectors.sources.cdc_under_test import COLUMNS
 from tests.unit.connectors.sources.source_contract import walked
 
 import millstream as ms
-from millstream.errors import StepFailed
+from millstream.errors import InvalidStep, StepFailed
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,24 @@ def test_a_column_that_no_change_brings_is_null_in_the_copy_too(make_source, ope
     assert [(row["id"], row["twice"]) for row in rows] == [(7, None)]
     source.do(f"INSERT INTO {source.table} VALUES (8)")
     assert changes(opened, path[-1], 1)[1] == [("insert", 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"keys": 5}, "CONN-005.*'keys'.*found 5"),
+        ({"keys": "di"}, "CDC-001.*key 'di'"),
+        ({"keys": "id", "placeholder": "-"}, "CDC-001.*placeholder="),
+        (
+            {"keys": "id", "url": "mysql://me@db/shop"},
+            "CONN-005.*'mysql.*known: postgresql://user@host:port/database; correct",
+        ),
+    ],
+)
+def test_options_that_are_refused_by_name(options, said):
+    with pytest.raises(InvalidStep, match=said):
+        spec = ms.postgres_cdc(**{"url": "postgresql://me@db/shop", "table": "t", "slot": "s", **options})
+        ms.Job("j").source("in", spec, schema="id long, op string")
 
 
 def test_a_change_that_cannot_be_read_names_the_step_of_the_job(make_source, tmp_path):

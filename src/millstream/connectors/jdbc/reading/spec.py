@@ -195,7 +195,7 @@ SOURCE = SourceDeclaration(
         "query": Option(kind=_TEXT, default=None, doc="one SELECT", check=_query, is_query=True),
         "table": Option(kind=_TEXT, default=None, doc="a table or view", check=_table),
         "key": Option(
-            kind=(list, tuple, type(None)), default=None, doc="columns that order the rows", check=column_names
+            kind=(str, list, tuple, type(None)), default=None, doc="columns that order the rows", check=column_names
         ),
         "incremental": Option(kind=_TEXT, default=None, doc="a column that grows: read on for ever, by its values"),
         "poll": Option(kind=(str,), default=POLL, doc="how often to look for new rows", check=duration),
