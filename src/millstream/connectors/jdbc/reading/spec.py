@@ -24,6 +24,8 @@ COUNTS = ("estimate", "exact", "none")
 TIMEOUT = "5m"
 POLL = "10s"
 CHUNK_ROWS = 50_000
+_SHOWN = 200
+"""Characters of a query that are shown where it cannot be read."""
 _DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite", "mysql": "mysql"}
 
 
@@ -123,8 +125,10 @@ def check_source(options: Options, schema: Schema | None = None, step: str | Non
         try:
             check_query(options["query"], _DIALECTS[kind])
         except ValueError as wrong:
-            msg = "the query cannot be read"
-            raise InvalidStep(msg, code="JDBC-030", step=step, known=str(wrong), hint="correct query=") from None
+            msg, found = "the query cannot be read", repr(options["query"][:_SHOWN])
+            raise InvalidStep(
+                msg, code="JDBC-030", step=step, found=found, known=str(wrong), hint="correct query="
+            ) from None
 
 
 def _problem(options: Options, kind: Kind) -> tuple[str, str] | None:
