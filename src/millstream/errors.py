@@ -57,11 +57,11 @@ class MillstreamError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.fields())
 
-    def of_step(self, step: str) -> Self:
-        """The same error, with the step it is of: threads and values do not know it."""
+    def of_step(self, step: str, *, instead: bool = False) -> Self:
+        """The same error, with the step it is of: threads and values do not know it; `instead` of what they call it."""
         fields = self.fields()
         message = fields.pop("message") or ""
-        return type(self)(message, **{**fields, "step": self.step or step})
+        return type(self)(message, **{**fields, "step": step if instead else self.step or step})
 
     def fields(self) -> dict[str, str | None]:
         """The parts of the error as plain values."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millstream.contract.pages import PageStore
 from millstream.contract.source import BadRecord, LostRows
+from millstream.errors import MillstreamError
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.endpoints import Source
 from millstream.graph.step import LATE, MAIN
@@ -123,10 +124,14 @@ class LevelTask:
         return newest_rows(parts, source.flow.key, lambda rows: self._lose(vertex.id, "latest", rows))
 
     def _weighed(self, source: str, parts: Iterator[Part]) -> Iterator[Part]:
-        for part in parts:
-            if isinstance(part, pa.RecordBatch):
-                self._report.read_bytes[source] = self._report.read_bytes.get(source, 0) + part.nbytes
-            yield part
+        try:
+            for part in parts:
+                if isinstance(part, pa.RecordBatch):
+                    self._report.read_bytes[source] = self._report.read_bytes.get(source, 0) + part.nbytes
+                yield part
+        except MillstreamError as problem:
+            # Readers are given no step, and name what they read.
+            raise problem.of_step(source, instead=True) from problem
 
     def _lose(self, source: str, reason: str, rows: int) -> None:
         if rows:

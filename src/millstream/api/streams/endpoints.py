@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from millstream.api.values.error_policy import OnErrorLike, policy
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidStep, MillstreamError
 from millstream.graph.operations.endpoints import Sink, Source
-from millstream.model.connector import ConnectorSpec, checked_options, sink_declaration, source_declaration
+from millstream.model.connector import ConnectorSpec, Options, checked_options, sink_declaration, source_declaration
 from millstream.model.flow import FlowControl
 from millstream.model.ids import step_id
-from millstream.model.schema import SchemaLike, schema_of
+from millstream.model.schema import Schema, SchemaLike, schema_of
 
 
 def source_operation(
@@ -26,7 +28,7 @@ def source_operation(
     declared = source_declaration(connector, step=checked_id)
     options = checked_options(declared.options, connector.options, step=checked_id, name=connector.name)
     if schema is None and declared.schema is not None:
-        schema = declared.schema(options)
+        schema = _known_schema(declared.schema, options, checked_id)
     if schema is None:
         msg = f"source {name!r} needs a schema"
         raise InvalidStep(msg, code="STEP-061", step=name, hint="pass schema='user string, amount double'")
@@ -37,6 +39,14 @@ def source_operation(
         credit=credit,
         flow=_flow(flow, checked_id),
     )
+
+
+def _known_schema(ask: Callable[[Options], Schema | None], options: Options, step: str) -> Schema | None:
+    """What the connector knows of its rows; whom it asks does not know for which step."""
+    try:
+        return ask(options)
+    except MillstreamError as problem:
+        raise problem.of_step(step, instead=True) from problem
 
 
 def _flow(value: object, step: str) -> FlowControl | None:

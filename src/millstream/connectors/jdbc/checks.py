@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from millstream.errors import InvalidStep
 from millstream.model.time import duration_ms
@@ -19,14 +20,20 @@ def variable_name(value: str | None) -> str | None:
     return value
 
 
-def column_names(value: Sequence[str] | None) -> list[str] | None:
-    """Different column names."""
-    if value is None:
+def column_names(given: str | Sequence[str] | None) -> list[str] | None:
+    """Different column names; one may stand by itself."""
+    if given is None:
         return None
+    value = [given] if isinstance(given, str) else given
     if not all(isinstance(name, str) for name in value) or len(set(value)) != len(value):
         msg = "different column names"
         raise ValueError(msg)
     return list(value)
+
+
+def listed(value: Any) -> Any:
+    """Several names as a list; what is none stays as it is, to be refused by name."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def duration(value: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.checks import column_names, variable_name
+from millstream.connectors.jdbc.checks import column_names, listed, variable_name
 from millstream.connectors.jdbc.reading.spec import SOURCE
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
@@ -57,7 +57,7 @@ def jdbc(
         write: how a run writes: `append` and `upsert` say what the modes `insert` and `upsert` say; with `replace` the rows of a
             run take the place of all rows of the table, in one step at its end.
     """
-    options = {"url": SecretUrl(url), "table": table, "keys": list(keys), "schema": schema, "create": create}
+    options = {"url": SecretUrl(url), "table": table, "keys": listed(keys), "schema": schema, "create": create}
     named = (("mode", mode), ("write", write), ("op_field", op_field))
     said = {name: value for name, value in named if value is not None}
     return ConnectorSpec("jdbc", {**options, **said, "password_env": password_env})
@@ -98,6 +98,9 @@ def take_changes(options: Options, changelog: Changelog, step: str) -> Options:
         hint = "pass mode='upsert' and keys=[...]; or call .as_rows() before the sink, to keep each change as a row"
         raise InvalidStep(msg, code="CHANGE-008", step=step, found=changelog.describe(), hint=hint)
     check_applied_by(changelog, options["keys"], step, option="keys")
+    if options["op_field"] not in {None, changelog.op}:
+        msg = f"op_field= names another column than {changelog.op!r}, which says what became of a row"
+        raise InvalidStep(msg, code="CHANGE-008", step=step, found=options["op_field"], hint="leave op_field= out")
     return {"op_field": changelog.op}
 
 
@@ -147,7 +150,7 @@ DECLARATION = ConnectorDeclaration(
                 kind=(str,), default="insert", default_from=_mode_of, choices=MODES, doc="what becomes of a row"
             ),
             "write": write_option("append", "replace", "upsert"),
-            "keys": Option(kind=(list, tuple), default=[], doc="columns that identify a row", check=column_names),
+            "keys": Option(kind=(str, list, tuple), default=[], doc="columns that identify a row", check=column_names),
             "op_field": Option(
                 kind=(str, type(None)), default=None, doc="the column that tells which rows delete; known of changelogs"
             ),

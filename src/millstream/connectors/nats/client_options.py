@@ -5,6 +5,7 @@ Passwords, tokens and seeds are named (`${secret:NAME}`), never written.
 
 from __future__ import annotations
 
+import itertools
 import re
 import ssl
 from collections.abc import Sequence
@@ -74,7 +75,21 @@ def checked_filter(value: str | list[str]) -> list[str]:
     if not all(isinstance(text, str) and _SUBJECT.fullmatch(text) and "" not in text.split(".") for text in listed):
         msg = "subjects such as 'orders.*' or 'orders.>'"
         raise ValueError(msg)
+    if any(_overlap(*each) for each in itertools.combinations(listed, 2)):
+        msg = "subjects of which none fits a message that another one fits"
+        raise ValueError(msg)
     return listed
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a subject may fit both; the server takes no such filters."""
+    first, second = one.split("."), other.split(".")
+    for mine, its in zip(first, second, strict=False):
+        if ">" in {mine, its}:
+            return True
+        if mine != its and "*" not in {mine, its}:
+            return False
+    return len(first) == len(second)
 
 
 CLIENT_OPTIONS: dict[str, Option] = {

@@ -73,7 +73,8 @@ class TableCopying:
 
     def _texts(self, cursor: psycopg.Cursor[Any], table: PreparedTable) -> Iterator[pa.RecordBatch]:
         """The rows in batches, every value as the server writes it."""
-        names = ", ".join(map(quoted, self._columns.names))
+        # A column that no change brings is null in the copy too.
+        names = ", ".join(quoted(name) if name in table.columns else "NULL" for name in self._columns.names)
         only = "" if table.has_partitions else "ONLY "
         where = "" if table.row_filter is None else f" WHERE {table.row_filter}"
         statement = f"COPY (SELECT {names} FROM {only}{table.name}{where}) TO STDOUT (FORMAT csv)"

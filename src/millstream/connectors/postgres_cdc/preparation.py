@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from millstream.connectors.decided import decided_once
+from millstream.connectors.postgres_cdc.messages import TableRelation
 from millstream.connectors.postgres_cdc.positions import lsn_text
-from millstream.connectors.postgres_cdc.publication import made, publish, quoted
-from millstream.connectors.postgres_cdc.relation import check_identity
+from millstream.connectors.postgres_cdc.publication import made, publish, published_columns, quoted
+from millstream.connectors.postgres_cdc.relation import check_columns, check_identity
 from millstream.connectors.postgres_cdc.server import CdcServer, SlotStatus
 from millstream.errors import InvalidStep, StepFailed
 from millstream.model.connector import Options
+from millstream.model.schema import Schema
 
 _TABLE = """
 SELECT c.oid::bigint, n.nspname, c.relkind::text, c.relreplident::text,
@@ -40,22 +42,27 @@ class PreparedTable:
     has_partitions: bool
     row_filter: str | None
     """The rows that are published, as an expression of the server's own."""
+    columns: frozenset[str]
+    """Those that are published."""
     lsn: int
     """From where on the slot has every change."""
 
 
-def prepared(server: CdcServer, options: Options, log_dir: Path | None, step: str) -> PreparedTable:
-    """Make what is missing, where that is wanted, and refuse what would lose changes."""
+def prepared(server: CdcServer, options: Options, declared: Schema, log_dir: Path | None, step: str) -> PreparedTable:
+    """Make what is missing, where that is wanted, and refuse what would lose changes, or what no change could be read as."""
     oid, schema, kind, identity, identified_by = _found_table(server, options, step)
     check_identity(identity, identified_by, options, step)
     _check_key(server, oid, options, step)
-    row_filter = publish(server, options, schema, is_partitioned=kind == "p", step=step)
+    published = publish(server, options, schema, is_partitioned=kind == "p", step=step)
+    relation = TableRelation(oid, schema, options["table"], identity, published_columns(server, oid, published))
+    check_columns(relation, options, declared, step)
     status = _own_slot(server, options, log_dir, step)
     return PreparedTable(
         oid=oid,
         name=f"{quoted(schema)}.{quoted(options['table'])}",
         has_partitions=kind == "p",
-        row_filter=row_filter,
+        row_filter=published.row_filter,
+        columns=frozenset(column.name for column in relation.columns),
         lsn=status.confirmed,
     )
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.connectors.decided import decided_once
+from millstream.connectors.postgres_cdc.messages import RelationColumn
 from millstream.connectors.postgres_cdc.server import CdcServer
 from millstream.errors import StepFailed
 from millstream.model.connector import Options
@@ -20,6 +21,10 @@ SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.pubviaro
        (SELECT to_jsonb(t) FROM pg_publication_tables t
         WHERE t.pubname = p.pubname AND t.schemaname = $2 AND t.tablename = $3)
 FROM pg_publication p WHERE p.pubname = $1"""
+_COLUMNS = """
+SELECT a.attname::text, a.atttypid::bigint FROM pg_attribute a
+WHERE a.attrelid = $1::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped
+  AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000) ORDER BY a.attnum"""
 _HELD = """
 SELECT p.oid::bigint, ARRAY(SELECT r.oid::bigint FROM pg_publication_rel r
        WHERE r.prpubid = p.oid
@@ -42,8 +47,17 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def publish(server: CdcServer, options: Options, schema: str, *, is_partitioned: bool, step: str) -> str | None:
-    """Create the publication, or check the one that is there; gives its filter of rows."""
+class Published(NamedTuple):
+    """What a publication shows of a table."""
+
+    row_filter: str | None
+    """Of rows, as an expression of the server's own."""
+    names: frozenset[str] | None
+    """Of columns; servers before 15 do not tell them: all but those that are computed."""
+
+
+def publish(server: CdcServer, options: Options, schema: str, *, is_partitioned: bool, step: str) -> Published:
+    """Create the publication, or check the one that is there."""
     name, table = publication_of(options), options["table"]
     rows = server.rows(_PUBLICATION, name, schema, table)
     if not rows and options["create"]:
@@ -60,8 +74,14 @@ def publish(server: CdcServer, options: Options, schema: str, *, is_partitioned:
         first = f"DROP PUBLICATION {name} if no other job reads it, then " if rows else ""
         hint = f"{first}CREATE PUBLICATION {name} FOR TABLE {schema}.{table} WITH ({how})"
         raise StepFailed(msg, code="CDC-008", step=step, hint=hint)
-    row_filter: str | None = rows[0][2].get("rowfilter")
-    return row_filter
+    shown = rows[0][2]
+    return Published(shown.get("rowfilter"), frozenset(shown["attnames"]) if "attnames" in shown else None)
+
+
+def published_columns(server: CdcServer, oid: int, published: Published) -> tuple[RelationColumn, ...]:
+    """The columns of the table whose values changes bring."""
+    found = [RelationColumn(name, kind, is_key=False) for name, kind in server.rows(_COLUMNS, oid)]
+    return tuple(column for column in found if published.names is None or column.name in published.names)
 
 
 def _lack(rows: list[tuple[Any, ...]], *, is_partitioned: bool) -> str | None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from millstream.connectors.postgres_cdc.columns import holds
-from millstream.connectors.postgres_cdc.messages import RelationColumn, TableRelation
+from millstream.connectors.postgres_cdc.messages import TableRelation
 from millstream.errors import StepFailed
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
@@ -28,17 +28,20 @@ def table_columns(relation: TableRelation, options: Options, schema: Schema, ste
     Raises:
         StepFailed: (CDC-009) a column is new, gone or of another type; (CDC-010) changes do not say enough.
     """
-    found = {column.name: column for column in relation.columns}
-    _check_columns(found, options, schema, relation, step)
+    check_columns(relation, options, schema, step)
     check_identity(relation.identity, [c.name for c in relation.columns if c.is_key], options, step)
-    names = tuple(found)
-    places = tuple(names.index(field.name) if field.name in found else None for field in schema)
+    names = tuple(column.name for column in relation.columns)
+    places = tuple(names.index(field.name) if field.name in names else None for field in schema)
     return TableColumns(places, tuple(names.index(key) for key in options["keys"]))
 
 
-def _check_columns(
-    found: dict[str, RelationColumn], options: Options, schema: Schema, relation: TableRelation, step: str
-) -> None:
+def check_columns(relation: TableRelation, options: Options, schema: Schema, step: str) -> None:
+    """The published columns must be the declared ones, as far as `on_ddl` wants it.
+
+    Raises:
+        StepFailed: (CDC-009) a column is new, gone or of another type.
+    """
+    found = {column.name: column for column in relation.columns}
     table, mode = f"{relation.schema}.{relation.table}", options["on_ddl"]
     missing = [field.name for field in schema if field.name not in found]
     if missing and (mode != "null_missing" or set(missing) & set(options["keys"])):

@@ -121,7 +121,8 @@ class CdcEnumerator:
         return copy
 
     def _begin(self) -> CdcPosition:
-        table = prepared(self._server, self._options, self._context.log_dir, self._context.step)
+        declared = table_schema(self._options, self._context.schema)
+        table = prepared(self._server, self._options, declared, self._context.log_dir, self._context.step)
         self._publication.check(table.oid)
         is_copied = self._options["start"] == "snapshot"
         return _behind(self._copying.copy(table) if is_copied else self._folder.begun_without(table.oid, table.lsn))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.database.url import address_of
+from millstream.database.url import SCHEMES, address_of
 from millstream.errors import InvalidStep
 from millstream.model.changelog import Changelog
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
@@ -74,7 +74,7 @@ def postgres_cdc(
         "url": SecretUrl(url),
         "table": table,
         "schema": schema,
-        "keys": list(keys),
+        "keys": list(keys) if isinstance(keys, Iterable) and not isinstance(keys, str) else keys,
         "slot": slot,
     }
     options |= {
@@ -126,6 +126,9 @@ def _check(options: Options, schema: Schema, step: str) -> None:
         msg = "with unchanged='placeholder' a column must say which values are placeholders"
         hint = "add 'unchanged array<string>' to schema= and 'unchanged': 'unchanged' to metadata="
         raise _unfit(msg, step, hint=hint)
+    if options["unchanged"] != "placeholder" and options["placeholder"] is not None:
+        msg = f"unchanged={options['unchanged']!r} has no place for placeholder="
+        raise _unfit(msg, step, hint="pass unchanged='placeholder', or leave placeholder= out")
 
 
 def _check_metadata(options: Options, schema: Schema, step: str) -> None:
@@ -162,9 +165,11 @@ def _unfit(msg: str, step: str, *, hint: str, found: object = None, known: objec
 
 
 def _url(value: str) -> str:
-    if address_of(value).kind != "postgresql":
+    scheme = value.partition("://")[0].lower()
+    if SCHEMES.get(scheme) != "postgresql":
         msg = "postgresql://user@host:port/database"
         raise ValueError(msg)
+    address_of(value)
     return SecretUrl(value)
 
 
@@ -182,7 +187,8 @@ def _slot(value: str) -> str:
     return value
 
 
-def _columns(value: Sequence[str]) -> list[str]:
+def _columns(given: str | Sequence[str]) -> list[str]:
+    value = [given] if isinstance(given, str) else given
     if not value or not all(isinstance(name, str) for name in value) or len(set(value)) != len(value):
         msg = "one or more different column names"
         raise ValueError(msg)
@@ -215,7 +221,7 @@ DECLARATION = ConnectorDeclaration(
             "url": Option(kind=(str,), doc="postgresql://user@host:port/database", check=_url),
             "table": Option(kind=(str,), doc="the table to read", check=_name),
             "schema": Option(kind=_TEXT, default=None, doc="the database schema of the table", check=_name),
-            "keys": Option(kind=(list, tuple), doc="columns that identify a row", check=_columns),
+            "keys": Option(kind=(str, list, tuple), doc="columns that identify a row", check=_columns),
             "slot": Option(kind=(str,), doc="the replication slot, of this source alone", check=_slot),
             "publication": Option(kind=_TEXT, default=None, doc="the publication with the table", check=_name),
             "start": Option(

@@ -2,14 +2,18 @@
 
 import datetime as dt
 import json
+import re
+import sqlite3
+import textwrap
 
 import pytest
 from tests.unit.connectors.jdbc.databases import options_of
 
 import millstream as ms
+from millstream.connectors.jdbc.reading.forms import SourceColumn, schema_from
 from millstream.connectors.jdbc.reading.relation import table_parts
 from millstream.connectors.jdbc.reading.spec import SOURCE
-from millstream.errors import InvalidPlan, InvalidStep
+from millstream.errors import InvalidPlan, InvalidSchema, InvalidStep, MillstreamError
 from millstream.model.guarantee import SourceCapability
 
 URL = "postgresql://me@db/shop"
@@ -28,7 +32,7 @@ def step(spec, schema="id long", **job):
     "query",
     ["SELECT 1 AS id", "select * from t;", "WITH a AS (SELECT 1) SELECT * FROM a", "(SELECT 1) UNION ALL (SELECT 2)",
      "SELECT * FROM t -- a remark", "SELECT j ->> 'a', n::numeric(9,2), count(*) FILTER (WHERE x) FROM t GROUP BY 1, 2",
-     "SELECT * FROM t WHERE tag ? 'x' AND braces = '{x}'"],
+     "SELECT * FROM t WHERE tag ? 'x' AND braces = '{x}'", "SELECT a /* ; */ FROM t WHERE b <> ';'"],
 )  # fmt: skip
 def test_one_select_is_a_query(query):
     step(ms.jdbc_query(URL, query, key="id"))
@@ -41,7 +45,7 @@ def test_one_select_is_a_query(query):
      "CREATE TABLE u AS SELECT 1", "EXPLAIN SELECT 1", "VACUUM", "SELECT FROM WHERE", "SELECT 'open"],
 )  # fmt: skip
 def test_anything_else_is_refused(query):
-    with pytest.raises(InvalidStep, match=r"JDBC-030.*step 'in'.*one SELECT"):
+    with pytest.raises(InvalidStep, match=rf"JDBC-030.*step 'in'.*{re.escape(repr(query)[:-1])}.*one SELECT"):
         step(ms.jdbc_query(URL, query, key="id"))
 
 
@@ -56,6 +60,51 @@ def test_a_query_that_is_not_understood_may_be_a_view():
 
 
 # Tables
+
+
+@pytest.mark.parametrize("spec", [ms.jdbc_table, ms.jdbc_query])
+def test_a_key_that_is_no_list_of_names_is_refused_by_name(spec):
+    with pytest.raises(InvalidStep, match=r"CONN-005.*step 'in'.*option 'key'.*found 5"):
+        step(spec(URL, "SELECT 1 AS id", key=5))
+
+
+@pytest.mark.parametrize("key", ["id", "[id]"])
+def test_one_column_may_stand_by_itself_in_a_job_file(key):
+    text = f"""
+        job: j
+        steps:
+          - source: in
+            from: {{jdbc: {{url: "{URL}", query: SELECT 1 AS id, key: {key}}}}}
+            schema: id long
+          - sink: out
+            to: {{jdbc: {{url: "{URL}", table: t, mode: upsert, keys: {key}}}}}
+        """
+    steps = ms.load_job(textwrap.dedent(text)).model.steps
+    assert steps[0].operation.connector.options["key"] == ["id"]
+    assert steps[1].operation.connector.options["keys"] == ["id"]
+
+
+@pytest.mark.parametrize("query", ["SELECT a FROM gone", "SELECT 1; SELECT 2", "SELECT b FROM orders"])
+def test_what_is_wrong_where_columns_are_looked_up_names_the_step(tmp_path, query):
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE orders (a int)")
+    with pytest.raises(MillstreamError, match="step 'in'"):
+        step(ms.jdbc_query(f"sqlite:///{tmp_path}/shop.db", query, key="a"), schema=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cast", "wanted"),
+    [
+        ("a", "{}::text", "a::text"),
+        ("K 0", "{}::text", '"K 0"::text'),
+        ('q"', "CAST({} AS CHAR)", 'CAST(`q"` AS CHAR)'),
+    ],
+)
+def test_a_cast_can_be_written_as_it_is_shown(name, cast, wanted):
+    column = SourceColumn(name=name, type="macaddr", read_as=None, nullable=True, cast=cast)
+    with pytest.raises(InvalidSchema) as refused:
+        schema_from([column], step="in")
+    assert f"as in {wanted}," in refused.value.hint
 
 
 @pytest.mark.parametrize(

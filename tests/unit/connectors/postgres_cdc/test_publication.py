@@ -3,6 +3,11 @@
 import pytest
 from tests.unit.connectors.postgres_cdc.test_cdc_stories import begun, changes
 from tests.unit.connectors.postgres_cdc.test_slot_life import refused
+from tests.unit.connectors.sources.cdc_under_test import COLUMNS
+from tests.unit.connectors.sources.source_contract import walked
+
+import millstream as ms
+from millstream.errors import InvalidStep, StepFailed
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,66 @@ def test_a_key_that_two_rows_may_share_for_a_while(make_source, open_owner):
     source.do(f"ALTER TABLE {source.table} ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED")
     source.do(f"ALTER TABLE {source.table} REPLICA IDENTITY FULL")
     assert "not deferrable" in refused(open_owner(source), {"phase": "begin"}, "CDC-008").message
+
+
+GENERATED = ", twice bigint GENERATED ALWAYS AS (id * 2) STORED"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"extra": ", note text"}, "'note', which is not declared"),
+        ({"schema": COLUMNS + ", note string, op string"}, "no column 'note'"),
+        (
+            {"schema": COLUMNS + ", twice long, op string", "extra": GENERATED},
+            "no column 'twice', or does not publish it",
+        ),
+        ({"schema": "id long, customer long, amount decimal(10,2), op string"}, "a type that long cannot hold"),
+    ],
+)
+def test_columns_that_no_change_could_bring_are_refused_before_the_copy(make_source, open_owner, options, said):
+    source = make_source(**options)
+    problem = refused(open_owner(source), {"phase": "begin"}, "CDC-009")
+    assert said in problem.message
+    assert source.do(f"SELECT FROM pg_replication_slots WHERE slot_name = '{source.slot}'") == []
+
+
+@pytest.mark.parametrize("extra", ["", GENERATED])
+def test_a_column_that_no_change_brings_is_null_in_the_copy_too(make_source, open_owner, extra):
+    source = make_source(schema=COLUMNS + ", twice long, op string", extra=extra, on_ddl="null_missing")
+    source.do(f"INSERT INTO {source.table} VALUES (7)")
+    opened = open_owner(source)
+    path, rows = walked(opened, opened.initial(), 10, until=1)
+    assert [(row["id"], row["twice"]) for row in rows] == [(7, None)]
+    source.do(f"INSERT INTO {source.table} VALUES (8)")
+    assert changes(opened, path[-1], 1)[1] == [("insert", 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"keys": 5}, "CONN-005.*'keys'.*found 5"),
+        ({"keys": "di"}, "CDC-001.*key 'di'"),
+        ({"keys": "id", "placeholder": "-"}, "CDC-001.*placeholder="),
+        (
+            {"keys": "id", "url": "mysql://me@db/shop"},
+            "CONN-005.*'mysql.*known: postgresql://user@host:port/database; correct",
+        ),
+    ],
+)
+def test_options_that_are_refused_by_name(options, said):
+    with pytest.raises(InvalidStep, match=said):
+        spec = ms.postgres_cdc(**{"url": "postgresql://me@db/shop", "table": "t", "slot": "s", **options})
+        ms.Job("j").source("in", spec, schema="id long, op string")
+
+
+def test_a_change_that_cannot_be_read_names_the_step_of_the_job(make_source, tmp_path):
+    source = make_source(slot_first=True)
+    source.do(f"TRUNCATE {source.table}")
+    job = ms.Job("orders")
+    job.source("the-orders", source.spec, schema=source.schema).sink("out", ms.files(tmp_path / "out"))
+    with pytest.raises(StepFailed, match=r"CDC-011.*step 'the-orders'"):
+        job.run(local=True, checkpoint=tmp_path / "checkpoint")
 
 
 def test_a_publication_of_another_table_is_told_how_to_be_mended(make_source, open_owner):

@@ -145,6 +145,20 @@ def test_a_column_that_cannot_tell_which_rows_delete(open_sink, options):
         rows.sink("out", ms.jdbc(sink.url, table="target", mode="upsert", keys=KEYS, **options))
 
 
+def test_another_column_than_that_of_the_changelog_is_not_passed_over(open_sink):
+    sink = open_sink(mode="upsert")
+    rows = ms.Job("copy").source("rows", ms.memory([]), schema=f"{SCHEMA}, kind string").as_changelog(keys=KEYS)
+    with pytest.raises(InvalidStep, match=r"CHANGE-008.*'op'.*found kind"):
+        rows.sink("out", ms.jdbc(sink.url, table="target", mode="upsert", keys=KEYS, op_field="kind"))
+
+
+@pytest.mark.parametrize(("keys", "code"), [(5, "CONN-005"), ("amount", "CHANGE-008")])
+def test_keys_that_are_no_list(open_sink, keys, code):
+    rows = ms.Job("copy").source("rows", ms.memory([]), schema=SCHEMA).as_changelog(keys=KEYS)
+    with pytest.raises(InvalidStep, match=rf"{code}.*{keys}"):
+        rows.sink("out", ms.jdbc(open_sink(mode="upsert").url, table="target", mode="upsert", keys=keys))
+
+
 def test_rows_without_a_changelog_may_delete_too(open_sink):
     sink = open_sink(mode="upsert")
     job = ms.Job("copy")

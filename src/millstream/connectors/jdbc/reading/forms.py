@@ -22,6 +22,7 @@ from millstream.model.types import type_name
 
 Forms = Mapping[str, str]
 """Columns that are not read plainly, and how they are."""
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _CASTS = (
     (r"numeric.*|decimal.*", "{}::numeric(38,10)"),
     (r"money", "{}::numeric(38,2)"),
@@ -92,7 +93,9 @@ def _unfit(column: SourceColumn, field: Field, step: str) -> InvalidSchema:
 
 
 def _cast(column: SourceColumn) -> str:
+    mark = '"' if "::" in column.cast else "`"
+    name = column.name if _PLAIN.fullmatch(column.name) else mark + column.name.replace(mark, mark * 2) + mark
     for pattern, written in _CASTS:
         if re.fullmatch(pattern, column.type) and "::" in column.cast:
-            return written.format(column.name)
-    return column.cast.format(column.name)
+            return written.format(name)
+    return column.cast.format(name)

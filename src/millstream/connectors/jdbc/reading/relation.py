@@ -47,7 +47,9 @@ def check_query(text: str, dialect: str) -> None:
         reason = str(problem).splitlines()[0].removesuffix(".")
         msg = f"{wanted}; this was not understood ({reason}); a view in the database may hold it"
         raise ValueError(msg) from None
-    if len(statements) != 1 or any(each.text == ";" for each in sqlglot.tokenize(text, dialect=dialect)):
+    if len(statements) != 1 or any(
+        each.token_type.name == "SEMICOLON" for each in sqlglot.tokenize(text, dialect=dialect)
+    ):
         msg = f"{wanted}, with nothing behind it"
         raise ValueError(msg)
     query = statements[0]

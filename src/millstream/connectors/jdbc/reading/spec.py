@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.checks import above_zero, column_names, duration, variable_name
+from millstream.connectors.jdbc.checks import above_zero, column_names, duration, listed, variable_name
 from millstream.connectors.jdbc.reading.relation import check_query, table_parts
 from millstream.database.url import SCHEMES, Kind, address_of
 from millstream.errors import InvalidStep
@@ -24,6 +24,8 @@ COUNTS = ("estimate", "exact", "none")
 TIMEOUT = "5m"
 POLL = "10s"
 CHUNK_ROWS = 50_000
+_SHOWN = 200
+"""Characters of a query that are shown where it cannot be read."""
 _DIALECTS = {"postgresql": "postgres", "sqlite": "sqlite", "mysql": "mysql"}
 
 
@@ -58,11 +60,10 @@ def jdbc_query(
         timeout: how long a statement may run; ranges become smaller where they take longer.
         password_env: the environment variable that holds the password, read where a connection is opened.
     """
-    listed = [key] if isinstance(key, str) else list(key)
     return ConnectorSpec(
         "jdbc",
         {
-            "url": SecretUrl(url), "query": query, "key": listed, "incremental": incremental, "poll": _text(poll),
+            "url": SecretUrl(url), "query": query, "key": listed(key), "incremental": incremental, "poll": _text(poll),
             "settle": _text(settle), "nulls": nulls, "chunk_rows": chunk_rows, "count": count, "timeout": _text(timeout),
             "password_env": password_env,
         },
@@ -99,11 +100,10 @@ def jdbc_table(
         timeout: how long a statement may run; ranges become smaller where they take longer.
         password_env: the environment variable that holds the password, read where a connection is opened.
     """
-    listed = [key] if isinstance(key, str) else None if key is None else list(key)
     return ConnectorSpec(
         "jdbc",
         {
-            "url": SecretUrl(url), "table": table, "key": listed, "incremental": incremental, "poll": _text(poll),
+            "url": SecretUrl(url), "table": table, "key": listed(key), "incremental": incremental, "poll": _text(poll),
             "settle": _text(settle), "nulls": nulls, "chunk_rows": chunk_rows, "count": count, "timeout": _text(timeout),
             "password_env": password_env,
         },
@@ -125,8 +125,10 @@ def check_source(options: Options, schema: Schema | None = None, step: str | Non
         try:
             check_query(options["query"], _DIALECTS[kind])
         except ValueError as wrong:
-            msg = "the query cannot be read"
-            raise InvalidStep(msg, code="JDBC-030", step=step, known=str(wrong), hint="correct query=") from None
+            msg, found = "the query cannot be read", repr(options["query"][:_SHOWN])
+            raise InvalidStep(
+                msg, code="JDBC-030", step=step, found=found, known=str(wrong), hint="correct query="
+            ) from None
 
 
 def _problem(options: Options, kind: Kind) -> tuple[str, str] | None:
@@ -197,7 +199,7 @@ SOURCE = SourceDeclaration(
         "query": Option(kind=_TEXT, default=None, doc="one SELECT", check=_query, is_query=True),
         "table": Option(kind=_TEXT, default=None, doc="a table or view", check=_table),
         "key": Option(
-            kind=(list, tuple, type(None)), default=None, doc="columns that order the rows", check=column_names
+            kind=(str, list, tuple, type(None)), default=None, doc="columns that order the rows", check=column_names
         ),
         "incremental": Option(kind=_TEXT, default=None, doc="a column that grows: read on for ever, by its values"),
         "poll": Option(kind=(str,), default=POLL, doc="how often to look for new rows", check=duration),
