@@ -10,7 +10,7 @@ from millstream.connectors.http.asking.actions import StatusRule, actions_of, ne
 from millstream.connectors.http.asking.addresses import AllowedHosts, allowed_hosts, checked_url
 from millstream.connectors.http.asking.auth import AuthRules, auth_of
 from millstream.connectors.http.asking.rates import RateRules, rates_of
-from millstream.connectors.http.asking.secrets import json_without_secrets, without_secrets
+from millstream.connectors.http.asking.secrets import json_without_secrets, refuse_written, without_secrets
 from millstream.connectors.http.nested import Fields, checked_by, nested
 from millstream.connectors.http.paging.page_request import slice_names
 from millstream.connectors.http.paging.pages import BodyFormat
@@ -180,6 +180,7 @@ def _check_names(used: set[str], known: set[str]) -> None:
 
 def _check_body(paging: PagingPlan) -> None:
     request, paginator = paging.request, paging.paginator
+    refuse_written(request.url)
     if request.json is not None and request.form:
         msg = "a request has json= or form=, not both"
         raise ValueError(msg)

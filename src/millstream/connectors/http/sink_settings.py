@@ -10,6 +10,7 @@ from millstream.connectors.http.asking.actions import StatusRule, actions_of
 from millstream.connectors.http.asking.addresses import AllowedHosts
 from millstream.connectors.http.asking.auth import AuthRules, auth_of
 from millstream.connectors.http.asking.rates import RateRules, rates_of
+from millstream.connectors.http.asking.secrets import refuse_written
 from millstream.connectors.http.paging.page_request import PageRequest, pairs_of
 from millstream.connectors.http.paging.paths import Steps, steps_of
 from millstream.connectors.http.settings import ClientLimits, hosts_of, limits_of
@@ -64,6 +65,7 @@ def sink_settings(options: Mapping[str, Any]) -> SinkSettings:
 
 
 def _check(options: Mapping[str, Any], rules: Sequence[StatusRule]) -> None:
+    refuse_written(options["url"])
     if any(rule.action in _OF_SOURCES for rule in rules):
         msg = "the actions 'reset' and 'split' are of sources: a sink has no pages"
         raise ValueError(msg)

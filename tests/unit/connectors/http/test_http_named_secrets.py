@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.errors import StepFailed
+from millstream.errors import MillstreamError, StepFailed
 
 NAMED = "${secret:MS_TEST_HIDDEN}"
 
@@ -100,3 +100,24 @@ def test_values_that_the_options_list_may_name_some(api, tmp_path):
     slices = {"type": "list", "name": "who", "values": ["${secret:MS_TEST_KEY}"]}
     walked(api, tmp_path, slices=slices, headers={"X-Api": "${slice:who}"})
     assert "k3y" in told(api)[0]
+
+
+@pytest.mark.parametrize("query", ["api_key=t0psecret", "page=1&access_token=t0psecret", "a=b&password=t0psecret#x"])
+@pytest.mark.parametrize("role", ["source", "parent", "sink"])
+def test_a_secret_that_stands_in_an_address_as_text_is_refused(role, query):
+    """It would stand in plans, and in the errors of those who look at them."""
+    job, url = ms.Job("written"), f"https://api.example.com/items?{query}"
+    with pytest.raises(MillstreamError, match=r"as \$\{secret:NAME\}") as refused:
+        if role == "sink":
+            job.source("in", ms.memory([]), schema="id long").sink("out", ms.http(url))
+        elif role == "source":
+            job.source("in", ms.http(url), schema="id long")
+        else:
+            slices = {"type": "parent", "request": {"url": url}, "fields": {"who": "name"}}
+            job.source("in", ms.http("https://api.example.com/${slice:who}", slices=slices), schema="id long")
+    assert "t0psecret" not in str(refused.value)
+
+
+def test_an_address_may_name_a_secret():
+    url = "https://api.example.com/items?api_key=${secret:KEY}&page_token=&q=key"
+    ms.Job("named").source("in", ms.http(url), schema="id long")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from millstream.connectors.http.paging.page_request import looks_secret
 from millstream.model.connector import Option
@@ -64,6 +65,18 @@ def without_secrets(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
             msg = "names with text or numbers"
             raise ValueError(msg)  # noqa: TRY004
     return dict(json_without_secrets(values))
+
+
+def refuse_written(url: str) -> None:
+    """Refuse an address whose query holds a secret as text.
+
+    Raises:
+        ValueError: says which parameter.
+    """
+    for name, value in parse_qsl(urlsplit(url).query):
+        if looks_secret(name) and "${" not in value:
+            msg = f"url= with {name!r} as ${{secret:NAME}} or in auth=, and not as text"
+            raise ValueError(msg)
 
 
 def json_without_secrets(value: Any) -> Any:
