@@ -68,13 +68,32 @@ def test_times_are_written_as_the_api_reads_them(form, first, last):
 
 @pytest.mark.parametrize(
     ("form", "last"),
-    [("date", "2024-01-01"), ("iso", "2024-01-01T23:59:59Z"), ("milliseconds", START + DAY - 1)],
+    [
+        ("date", "2024-01-01"),
+        ("iso", "2024-01-01T23:59:59Z"),
+        ("milliseconds", START + DAY - 1),
+        ("%d.%m.%Y", "01.01.2024"),
+        ("%Y%m%d%H", "2024010123"),
+        ("%Y-%m-%d %H:%M", "2024-01-01 23:59"),
+        ("%Y-%m-%d %H:%M:%S", "2024-01-01 23:59:59"),
+        ("%Y-%m-%dT%H:%M:%S.%fZ", "2024-01-01T23:59:59.999999Z"),
+    ],
 )
 def test_an_end_may_be_part_of_its_step(form, last):
     assert dates(START + DAY, format=form, inclusive=True)[0]["end"] == last
 
 
-@pytest.mark.parametrize(("form", "unit"), [("date", DAY), ("iso", 1000), ("seconds", 1000)])
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("date", DAY),
+        ("iso", 1000),
+        ("seconds", 1000),
+        ("%Y%m%d", DAY),
+        ("%d.%m. %H:%M", 60_000),
+        ("%Y%m%d%H", 3_600_000),
+    ],
+)
 def test_no_inclusive_step_ends_before_it_starts(form, unit):
     """What is left behind the last whole day or second is for a further run, which begins at the end of this one."""
     assert dates(START + unit // 2, format=form, inclusive=True) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,13 @@ from millstream.model.time import to_datetime
 _DURATION = (str, int, float)
 _FORMATS = ("date", "iso", "seconds", "milliseconds")
 _TIMES: dict[str, str] = {"date": "%Y-%m-%d", "iso": "%Y-%m-%dT%H:%M:%SZ"}
+_DAY = 86_400_000
+_DIRECTIVE = re.compile(r"%[-_0^#]?([A-Za-z%])")
+_UNITS = (("f", 1), ("SsTXcr", 1000), ("MR", 60_000), ("HIkl", 3_600_000))
+"""Signs of a pattern, and the milliseconds of what they write; the smallest first."""
+_NO_REST = dt.timedelta()
+_REST = dt.timedelta(microseconds=999)
+"""What belongs to the last millisecond of a step besides, where microseconds are written."""
 PARENT = "parent"
 """The partition that stands for slices which are not known yet."""
 
@@ -188,24 +196,31 @@ def _step_at(slices: DateSlices, cursor: int, until: int) -> tuple[Mapping[str, 
     while cursor < until:
         end = min(cursor + slices.step, until)
         if not less or (end - less) // less >= cursor // less:
-            return {"start": _written(slices, cursor), "end": _written(slices, end - less)}, end
+            return {"start": _written(slices, cursor), "end": _written(slices, end - less, is_last=less > 0)}, end
         cursor = end
     return None
 
 
 def _less(slices: DateSlices) -> int:
-    """What an inclusive end lies before the next start: a day, a second or a millisecond, by what is written."""
+    """What an inclusive end lies before the next start: the smallest unit that is written.
+
+    More would leave out what happens in between, less would read it again with the next step.
+    """
     if not slices.inclusive:
         return 0
-    return {"date": 86_400_000, "milliseconds": 1}.get(slices.format, 1000)
+    if slices.format in _FORMATS:
+        return {"date": _DAY, "milliseconds": 1}.get(slices.format, 1000)
+    written = set(_DIRECTIVE.findall(slices.format))
+    return next((unit for signs, unit in _UNITS if written & set(signs)), _DAY)
 
 
-def _written(slices: DateSlices, instant: int) -> str | int:
+def _written(slices: DateSlices, instant: int, *, is_last: bool = False) -> str | int:
     if slices.format == "milliseconds":
         return instant
     if slices.format == "seconds":
         return instant // 1000
-    return to_datetime(instant).strftime(_TIMES.get(slices.format, slices.format))
+    rest = _REST if is_last and "%f" in slices.format else _NO_REST
+    return (to_datetime(instant) + rest).strftime(_TIMES.get(slices.format, slices.format))
 
 
 def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any]]:
