@@ -30,8 +30,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _USUAL = (("Accept", "*/*"), ("Accept-Encoding", "gzip, deflate"), ("User-Agent", "millstream"))
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NOT_IN_HEADERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
-"""Headers that may go to another host: they say how to answer."""
+_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "idempotency-key", "user-agent"})
+"""Headers that may go to another host: they say how to answer, what is sent, and what it is called."""
 
 
 class NoAnswer(Exception):
@@ -81,7 +81,7 @@ class HttpClient:
         for _ in range(_MOST_REDIRECTS + 1):
             answer = self._sent(request, credential, until)
             target = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or target is None:
+            if answer.status not in _REDIRECTS or target is None or _loses_rows(request, answer):
                 return answer
             address = followed(full_url(request), target, self._allowed, what="a redirect")
             if host_of(address) != host_of(request.url):
@@ -182,6 +182,14 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
 def _parsed(url: str) -> httpx2.URL:
     """An address, whose query may be followed by more. Most pages are asked for at one address."""
     return httpx2.URL(url)
+
+
+def _loses_rows(request: PageRequest, answer: HttpAnswer) -> bool:
+    """Whether rows that are sent would not reach where they are told to go: these redirects turn sending into a question.
+
+    303 says that they have arrived, and that the answer lies elsewhere.
+    """
+    return bool(request.content) and answer.status in (301, 302)
 
 
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:

@@ -114,7 +114,7 @@ class Exchange:
     def _sent(self, request: PageRequest, credential: Credential | None) -> tuple[HttpAnswer | None, str]:
         try:
             answer = self._client.send(request, self._lookup, credential)
-            return answer, "" if answer.status < 400 else _excerpt(answer)
+            return answer, "" if answer.status < 300 else _excerpt(answer)
         except NoAnswer as problem:
             if not self._clock.wait(0):
                 raise ExchangeClosed from None
@@ -191,5 +191,7 @@ def _failure(request: PageRequest, answer: HttpAnswer | None, decision: AnswerDe
 
 
 def _excerpt(answer: HttpAnswer) -> str:
-    """The beginning of a body in one line, for people."""
+    """The beginning of a body in one line, for people; of a redirect, where it leads."""
+    if answer.status < 400 and (target := answer.headers.get("location")):
+        return f"leads to {target}"[:_SHOWN]
     return " ".join(answer.body[: 4 * _SHOWN].decode("utf-8", "replace").split())[:_SHOWN] or "an empty answer"
