@@ -6,10 +6,10 @@ from typing import NoReturn
 
 from millstream.errors import ExternalFailure, MillstreamError, StepFailed
 from millstream.graph.function import FunctionRef
-from millstream.runtime.bad_records import UserProblem, user_line
+from millstream.runtime.bad_records import user_line
 
 
-def raise_failed(function: FunctionRef, problem: UserProblem, *, step: str, code: str, hint: str) -> NoReturn:
+def raise_failed(function: FunctionRef, problem: BaseException, *, step: str, code: str, hint: str) -> NoReturn:
     """Raise what a failed call is: our errors as they are, an `OSError` as something outside that is away, else a failed step."""
     if isinstance(problem, MillstreamError):
         raise problem

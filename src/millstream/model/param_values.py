@@ -79,6 +79,8 @@ def stored_value(value: Any) -> Any:
 def _text(given: Any) -> str:
     if not isinstance(given, str) or "\0" in given:
         raise ValueError(given)
+    # Bytes of a command line that are no text come as half of a pair of surrogates, which nothing can store.
+    given.encode()
     return given
 
 
@@ -143,7 +145,7 @@ def _decimal_reader(kind: str) -> Callable[[Any], decimal.Decimal]:
 
 
 _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "string": (_text, "text without the character NUL"),
+    "string": (_text, "text of Unicode without the character NUL"),
     "boolean": (_boolean, "true or false"),
     "byte": (_whole(7), "a whole number of 8 bits"),
     "short": (_whole(15), "a whole number of 16 bits"),

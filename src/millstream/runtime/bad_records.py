@@ -126,7 +126,7 @@ def _text(problem: UserProblem | str) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def user_line(problem: UserProblem) -> str:
+def user_line(problem: BaseException) -> str:
     """The innermost line of the user's code: the last frame outside this package and the standard library.
 
     A program's own signal handler may end it while a step runs: its `SystemExit` is no failure of that step and goes on.

@@ -38,6 +38,7 @@ VALUES = [
     ("timestamp_ntz", "2024-01-31T12:00:00.5", NOON.replace(tzinfo=None, microsecond=500_000)),
 ]
 WRONG = [
+    ("string", "\ud800"),
     ("string", 5),
     ("string", "a\0b"),
     ("boolean", "yes"),

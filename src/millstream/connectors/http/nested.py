@@ -79,13 +79,49 @@ def above_zero(value: Any) -> Any:
     return value
 
 
-def duration(value: Any) -> int:
-    """A duration in milliseconds, from text such as `1m` or a number of seconds."""
+def storable(value: Any) -> Any:
+    """A JSON value as positions hold it: a whole number of more than 64 bits is text, as it would be written anyway."""
+    is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+    return str(value) if is_large else value
+
+
+def kept_as_given(value: Any) -> Any:
+    """A value that positions can hold as it is, or none."""
+    if storable(value) is not value:
+        msg = "a whole number of 64 bits"
+        raise ValueError(msg)
+    if isinstance(value, str) and not value.isascii():
+        _check_unicode(value)
+    return value
+
+
+def _check_unicode(text: str) -> None:
     try:
-        return duration_ms(value)
-    except InvalidStep:
-        msg = "a duration such as '1m'"
+        text.encode()
+    except UnicodeEncodeError:
+        msg = "text of Unicode, without half of a pair of surrogates"
         raise ValueError(msg) from None
+
+
+def duration(value: Any) -> int:
+    """A duration in milliseconds, from text such as `1m` or a number of seconds; not below zero."""
+    msg = "a duration such as '1m'"
+    try:
+        found = duration_ms(value)
+    except InvalidStep:
+        raise ValueError(msg) from None
+    if found < 0:
+        raise ValueError(msg)
+    return found
+
+
+def time_span(value: Any) -> int:
+    """A duration in milliseconds that is above zero."""
+    found = duration(value)
+    if found == 0:
+        msg = "a duration above zero, such as '1m'"
+        raise ValueError(msg)
+    return found
 
 
 def optional_duration(value: Any) -> int | None:

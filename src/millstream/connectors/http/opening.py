@@ -13,6 +13,7 @@ from millstream.connectors.http.asking.credentials import CredentialKeeper
 from millstream.connectors.http.asking.exchange import Exchange, ExchangeClock
 from millstream.connectors.http.asking.rates import RateRules
 from millstream.connectors.http.settings import ClientLimits
+from millstream.errors import MillstreamError
 from millstream.model.secret import secret
 
 
@@ -36,6 +37,9 @@ def opened_exchange(
     def lookup(name: str) -> str:
         return secret(name, step=step)
 
-    client = HttpClient(allowed, limits)
+    try:
+        client = HttpClient(allowed, limits)
+    except MillstreamError as problem:
+        raise (problem if step is None else problem.of_step(step)) from None
     keeper = CredentialKeeper(auth, client, lookup, wall_clock)
     return client, Exchange(client, keeper, rules, rates, lookup, ExchangeClock(wall_clock, wait))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.connectors.http.nested import storable
 from millstream.connectors.http.paging.answered import refuse_named
 from millstream.connectors.http.paging.paths import Steps, found_at
 from millstream.connectors.http.paging.slices import PARENT, DateSlices, ListSlices, children, slice_at, slice_name
@@ -151,9 +152,12 @@ def merged(first: Change, second: Change) -> Change:
 
 
 def newest_of(newest: Any, records: Sequence[Any], steps: Steps) -> Any:
-    """The largest value of a field so far; values that cannot be compared with it are passed over."""
+    """The largest value of a field so far; values that cannot be compared with it are passed over.
+
+    A whole number of more than 64 bits is text, so those of an incremental field, which are compared, are passed over too.
+    """
     for record in records:
-        value = found_at(record, steps)
+        value = storable(found_at(record, steps))
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if newest is None and (is_number or isinstance(value, str)):
             newest = value

@@ -11,7 +11,7 @@ from millstream.connectors.http.asking.addresses import AllowedHosts, allowed_ho
 from millstream.connectors.http.asking.auth import AuthRules, auth_of
 from millstream.connectors.http.asking.rates import RateRules, rates_of
 from millstream.connectors.http.asking.secrets import json_without_secrets, refuse_written, without_secrets
-from millstream.connectors.http.nested import Fields, checked_by, nested
+from millstream.connectors.http.nested import Fields, checked_by, kept_as_given, nested
 from millstream.connectors.http.paging.page_request import slice_names
 from millstream.connectors.http.paging.pages import BodyFormat
 from millstream.connectors.http.paging.paths import Steps, steps_of
@@ -24,11 +24,25 @@ METHODS = ("GET", "POST")
 SINCE = "since"
 """What the value that a further run starts from is called in `${slice:NAME}`."""
 
+_OURS = ("host", "content-length", "transfer-encoding", "connection")
+"""Headers that follow from the address and the body."""
+
+
+def _free_headers(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Headers without secrets as text, and without those that are not for options to say."""
+    checked = without_secrets(values)
+    for name in checked or {}:
+        if name.lower() in _OURS:
+            msg = f"headers without {name!r}, which follows from url= and the body"
+            raise ValueError(msg)
+    return checked
+
+
 REQUEST: dict[str, Option] = {
     "url": Option(kind=(str,), doc="the address, with `${slice:NAME}` where a slice fills it", check=checked_url),
     "method": Option(kind=(str,), default="GET", choices=METHODS, doc="how to ask"),
     "params": Option(kind=(dict,), default={}, doc="parameters of the query", check=without_secrets, is_shown=False),
-    "headers": Option(kind=(dict,), default={}, doc="headers", check=without_secrets, is_shown=False),
+    "headers": Option(kind=(dict,), default={}, doc="headers", check=_free_headers, is_shown=False),
     "json": Option(
         kind=(dict, list, type(None)), default=None, doc="the body, as JSON", check=json_without_secrets, is_shown=False
     ),
@@ -50,7 +64,7 @@ PARENT_REQUEST: Fields = {
 }
 INCREMENTAL: Fields = {
     "field": Option(kind=(str,), doc="the field whose largest value a further run starts from", check=steps_of),
-    "start": Option(kind=(str, int, float), doc="what the first run starts from"),
+    "start": Option(kind=(str, int, float), doc="what the first run starts from", check=kept_as_given),
 }
 
 

@@ -10,7 +10,7 @@ from millstream.connectors.http.asking.addresses import checked_hosts
 from millstream.connectors.http.asking.auth import auth_of
 from millstream.connectors.http.asking.rates import rates_of
 from millstream.connectors.http.asking.secrets import json_without_secrets
-from millstream.connectors.http.nested import above_zero, checked_by, duration, filled_text
+from millstream.connectors.http.nested import above_zero, checked_by, filled_text, time_span
 from millstream.connectors.http.paging.page_request import slice_names
 from millstream.connectors.http.paging.paginators import paginator_of
 from millstream.connectors.http.paging.paths import steps_of
@@ -94,10 +94,10 @@ _SHARED = {
         kind=_DURATION,
         default="30s",
         doc="the longest wait for a connection or a piece of an answer",
-        check=checked_by(duration),
+        check=checked_by(time_span),
     ),
     "page_timeout": Option(
-        kind=_DURATION, default="5m", doc="the longest that a whole answer may take", check=checked_by(duration)
+        kind=_DURATION, default="5m", doc="the longest that a whole answer may take", check=checked_by(time_span)
     ),
     "max_page_bytes": Option(kind=(int,), default=64 << 20, doc="the largest answer, unpacked", check=above_zero),
     "ca_file": Option(kind=(str, type(None)), default=None, doc="certificates to trust in place of the system's"),

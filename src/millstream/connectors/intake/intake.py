@@ -51,7 +51,7 @@ class Intake:
         self._taken = 0
         """How many of the entries an epoch has taken for certain."""
         self._waiting_bytes = 0
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._is_final = False
         """Whether the failure has ended a thread."""
         self._is_done = self.is_closed = False
@@ -220,7 +220,8 @@ class Intake:
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except Exception as problem:
+        except BaseException as problem:
+            # Whatever ends this thread: whoever waits for what it brings must hear of it.
             with self._changed:
                 if not self._is_final:
                     self._failure, self._is_final = problem, True

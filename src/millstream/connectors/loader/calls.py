@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
@@ -9,14 +10,17 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from millstream.connectors.loader.context import LoaderContext
+from millstream.connectors.loader.positions import storable_json
 from millstream.connectors.loader.rows import FORMS, UnknownRows, counted, parts_of
 from millstream.connectors.user_calls import raise_failed
 from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema, StepFailed
 from millstream.graph.function import FunctionRef
 from millstream.model.schema import Schema
-from millstream.runtime.bad_records import USER_PROBLEMS, UserProblem
+from millstream.runtime.bad_records import USER_PROBLEMS
 
+_PROBLEMS = (*USER_PROBLEMS, asyncio.CancelledError, GeneratorExit)
+"""What a load function may raise. A task of its own that was cancelled says nothing about ours."""
 _FORM = "yield rows, position"
 _SHOWN = 200
 
@@ -48,7 +52,7 @@ _END = object()
 def _iterator(function: FunctionRef, start: Any, context: LoaderContext) -> Iterator[Any]:
     try:
         made = function.target(start, context)
-    except USER_PROBLEMS as problem:
+    except _PROBLEMS as problem:
         _fail(function, problem, context)
     if not isinstance(made, Iterable) or isinstance(made, (str, bytes, dict)):
         raise _refused(function, made, context, "returned something else than an iterator")
@@ -58,14 +62,14 @@ def _iterator(function: FunctionRef, start: Any, context: LoaderContext) -> Iter
 def _next(function: FunctionRef, pages: Iterator[Any], context: LoaderContext) -> Any:
     try:
         return next(pages, _END)
-    except USER_PROBLEMS as problem:
+    except _PROBLEMS as problem:
         _fail(function, problem, context)
 
 
 def _close(function: FunctionRef, pages: Iterator[Any], context: LoaderContext) -> None:
     try:
         getattr(pages, "close", _nothing)()
-    except USER_PROBLEMS as problem:
+    except _PROBLEMS as problem:
         _fail(function, problem, context)
 
 
@@ -80,7 +84,9 @@ def _checked(function: FunctionRef, made: Any, before: Any, context: LoaderConte
     # As it will come back from a log: a function that gets a list there gets one here too.
     as_logged = _as_logged(position)
     if as_logged is None:
-        raise _refused(function, position, context, "yielded a position that is no JSON value, or null")
+        raise _refused(
+            function, position, context, "yielded a position that is no JSON value, or null, or of more than 64 bits"
+        )
     if as_logged == before:
         raise _refused(function, position, context, "yielded the position behind which it began: it does not go on")
     return LoadedRows(before, rows, as_logged)
@@ -88,8 +94,8 @@ def _checked(function: FunctionRef, made: Any, before: Any, context: LoaderConte
 
 def _as_logged(position: Any) -> Any:
     try:
-        return json.loads(json.dumps(position, allow_nan=False))
-    except (TypeError, ValueError):
+        return storable_json(position)
+    except ValueError:
         return None
 
 
@@ -137,7 +143,7 @@ def _unreadable(function: FunctionRef, context: LoaderContext, found: str, known
     return StepFailed(msg, code="LOADER-005", step=context.step, found=found, known=known, hint=hint)
 
 
-def _fail(function: FunctionRef, problem: UserProblem, context: LoaderContext) -> NoReturn:
+def _fail(function: FunctionRef, problem: BaseException, context: LoaderContext) -> NoReturn:
     hint = "mend the function; what comes from outside is asked for again when it raises an OSError or ExternalFailure"
     raise_failed(function, problem, step=context.step, code="LOADER-003", hint=hint)
 

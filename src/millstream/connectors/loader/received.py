@@ -161,10 +161,15 @@ class PageReceiver:
 
 def _entry(parts: Sequence[pa.RecordBatch | BadRecord], position: Any, schema: Schema) -> ReceivedEntry:
     good = [part for part in parts if not isinstance(part, BadRecord)]
-    bad = [[part.raw, part.error, part.origin] for part in parts if isinstance(part, BadRecord)]
+    bad = [[_loggable(part.raw), _loggable(part.error), part.origin] for part in parts if isinstance(part, BadRecord)]
     table = pa.Table.from_batches(good, schema.arrow)
     body = msgspec.msgpack.encode([batch_to_ipc(table), bad])
     return ReceivedEntry(body, table.num_rows + len(bad), {"at": position, "ended": False})
+
+
+def _loggable(text: str | bytes) -> str | bytes:
+    """Text of a bad record as a log holds it: half of a pair of surrogates, which has no bytes, is written out."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def logged_rows(split: Any) -> Iterator[pa.RecordBatch | BadRecord]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from millstream.connectors.loader.context import LoaderContext
+from millstream.connectors.loader.positions import storable_json
 from millstream.connectors.user_functions import check_function, function_option, given_function
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorDeclaration, ConnectorSpec, Option, Options, SourceDeclaration
@@ -54,8 +54,8 @@ def loader(
 
 def _json(value: Any) -> Any:
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as problem:
+        return storable_json(value)
+    except ValueError as problem:
         msg = f"a JSON value ({problem})"
         raise ValueError(msg) from None
 

@@ -121,6 +121,7 @@ def test_which_actions_need_a_window():
         ([{"action": "fail"}], "with a 'status' or a predicate"),
         ([{"status": 404, "equals": 1, "action": "fail"}], "with a 'path' or a 'header'"),
         ([{"status": 404, "action": "fail"}, {"status": 1}], "rule 2 with 'action'"),
+        ([{"status": "connection", "action": "success"}], "another than 'success'"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said(value, expected):

@@ -245,8 +245,10 @@ def test_a_redirect_into_a_private_network_is_refused(api, client_for, monkeypat
 def test_no_error_text_holds_a_secret(api, client_for):
     request = PageRequest("GET", f"{api.url}/${{secret:TOKEN}}", headers=(("X-Key", "${secret:BROKEN}"),))
     secrets = {"TOKEN": "t0ken", "BROKEN": "line\nbreak"}
-    with pytest.raises(NoAnswer) as refused:
+    with pytest.raises(StepFailed) as refused:
         client_for(api.url).send(request, secrets.__getitem__)
+    assert refused.value.code == "HTTP-018"
+    assert "'X-Key'" in refused.value.found
     assert "t0ken" not in str(refused.value)
     assert "break" not in str(refused.value)
     assert api.asked == []

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from tests.servers.http import Reply
-from tests.unit.connectors.http.apis import Reading, ids, pages_of, read_all, refused, rows
+from tests.unit.connectors.http.apis import QUICK, Reading, ids, pages_of, read_all, refused, rows
 
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 
@@ -103,7 +103,7 @@ def test_a_login_that_is_refused_is_for_the_job_and_one_that_is_away_for_others(
     assert "s3cret" not in str(failed.value)
     api.answer = lambda asked: refused(503)
     with pytest.raises(ExternalFailure) as away:
-        read_all(f"{api.url}/items", **Guarded().options(api))
+        read_all(f"{api.url}/items", rate=QUICK, **Guarded().options(api))
     assert away.value.code == "HTTP-011"
 
 
@@ -240,3 +240,32 @@ def test_a_secret_that_an_error_repeats_is_hidden_however_it_is_written(api, mon
     assert "no such key" in str(failed.value)
     assert "k%2Bn" not in str(failed.value)
     assert "k+n" not in str(failed.value)
+
+
+@pytest.mark.parametrize("written", [json.dumps, lambda text: json.dumps(text, ensure_ascii=False)])
+def test_a_secret_that_an_error_repeats_in_json_is_hidden(api, monkeypatch, written):
+    monkeypatch.setenv("TOKEN", 't0"ken \\é')
+    api.answer = lambda asked: Reply(('{"echo": ' + written('t0"ken \\é') + "}").encode(), status=403)
+    with pytest.raises(StepFailed) as failed:
+        read_all(f"{api.url}/items", params={"key": "${secret:TOKEN}"})
+    assert "ken" not in str(failed.value)
+    assert '"echo": "***"' in failed.value.found
+
+
+def test_user_and_password_as_a_header_packs_them_are_hidden_too(api):
+    api.answer = lambda asked: refused(403, error=asked.headers["authorization"])
+    with pytest.raises(StepFailed) as failed:
+        read_all(f"{api.url}/items", auth={"type": "basic", "username": "me", "password": "${secret:SECRET}"})
+    assert "Basic ***" in failed.value.found
+
+
+def test_a_login_that_is_out_of_order_is_asked_again(api):
+    guarded, left = Guarded(), [503, 500]
+    api.answer = lambda asked: refused(left.pop()) if asked.path == "/token" and left else guarded(asked)
+    options = {**guarded.options(api), "rate": QUICK}
+    assert ids(read_all(f"{api.url}/items", **options)) == list(range(1, 13))
+    api.answer = lambda asked: refused(503)
+    api.asked.clear()
+    with pytest.raises(ExternalFailure) as failed:
+        read_all(f"{api.url}/items", **{**options, "rate": {**QUICK, "attempts": 3}})
+    assert (failed.value.code, len(api.asked)) == ("HTTP-011", 3)

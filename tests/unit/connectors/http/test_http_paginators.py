@@ -122,6 +122,10 @@ def test_a_link_that_is_none_is_refused(wrong):
         ("<https://a.example/2>; rel=next", "next", "https://a.example/2"),
         ('</2?a=1,2;3>; title="a, b; rel=next"; rel="prev next"', "next", "/2?a=1,2;3"),
         ('<https://a.example/2>;REL="next"', "next", "https://a.example/2"),
+        ('<https://a.example/2>; rel="NEXT"', "next", "https://a.example/2"),
+        ("<https://a.example/2>; rel='next'", "next", "https://a.example/2"),
+        ("<https://a.example/2>; rel='first next', <https://a.example/9>; rel='last'", "last", "https://a.example/9"),
+        ("<https://a.example/2>; rel='first next', <https://a.example/9>; rel='last'", "next", "https://a.example/2"),
         ('<https://a.example/1>; rel="prev"', "next", None),
         ("", "next", None),
         ("garbage; rel=next", "next", None),
@@ -129,6 +133,16 @@ def test_a_link_that_is_none_is_refused(wrong):
 )
 def test_links_in_a_header(header, rel, address):
     assert linked(header, rel) == address
+
+
+@pytest.mark.parametrize("large", [10**30, -(10**30), 2**63])
+def test_a_number_that_no_position_holds_is_a_token_as_text(large):
+    cursor = paginator_of({"type": "cursor", "path": "next"})
+    assert next_token(cursor, None, page({"next": large})) == str(large)
+    keyset = paginator_of({"type": "keyset", "field": "id", "param": "since"})
+    assert next_token(keyset, None, page(records=({"id": large},))) == str(large)
+    with pytest.raises(ValueError, match="a whole number of 64 bits"):
+        paginator_of({"type": "page", "start": large})
 
 
 def test_the_last_key_is_the_next_token():

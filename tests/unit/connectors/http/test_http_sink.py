@@ -6,7 +6,7 @@ import json
 import threading
 
 import pytest
-from tests.servers.http import Reply
+from tests.servers.http import Reply, serving
 from tests.unit.connectors.http.apis import refused
 from tests.unit.connectors.sinks.under_test import Owner, rows
 
@@ -140,6 +140,32 @@ def test_a_refusal_names_the_step_and_what_was_said(api, sending):
         send(sending(), named(1))
     assert (failed.value.code, failed.value.step) == ("HTTP-010", "out")
     assert "bad row" in failed.value.found
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+@pytest.mark.parametrize("status", [301, 302])
+def test_rows_are_not_lost_on_the_way_to_another_address(api, sending, status, method):
+    """Such a redirect turns sending into a question, which the other address would answer with 200."""
+    api.answer = lambda asked: Reply(b"", status, (("Location", "/rows/"),)) if asked.path == "/rows" else {}
+    with pytest.raises(StepFailed) as failed:
+        send(sending(method=method), named(1))
+    assert (failed.value.code, failed.value.step) == ("HTTP-010", "out")
+    assert failed.value.found.endswith("leads to /rows/")
+    assert len(api.asked) == 1
+
+
+def test_rows_go_where_a_redirect_keeps_them(api, sending):
+    with serving(lambda asked: {}) as other:
+        target = f"{other.url}/there"
+        api.answer = lambda asked: Reply(b"", 308, (("Location", target),))
+        send(sending(allowed_hosts=[f"127.0.0.1:{other.port}"], headers={"X-Mine": "1"}), named(1))
+        (asked,) = other.asked
+    assert (asked.method, asked.json) == ("POST", named(1))
+    assert (asked.headers["idempotency-key"], asked.headers["content-type"]) == (
+        "job/one/out/0/0-0/0",
+        "application/json",
+    )
+    assert "x-mine" not in asked.headers
 
 
 def test_a_receiver_that_is_away_is_an_external_failure(api, sending):

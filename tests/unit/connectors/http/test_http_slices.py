@@ -68,10 +68,45 @@ def test_times_are_written_as_the_api_reads_them(form, first, last):
 
 @pytest.mark.parametrize(
     ("form", "last"),
-    [("date", "2024-01-01"), ("iso", "2024-01-01T23:59:59Z"), ("milliseconds", START + DAY - 1)],
+    [
+        ("date", "2024-01-01"),
+        ("iso", "2024-01-01T23:59:59Z"),
+        ("milliseconds", START + DAY - 1),
+        ("%d.%m.%Y", "01.01.2024"),
+        ("%Y%m%d%H", "2024010123"),
+        ("%Y-%m-%d %H:%M", "2024-01-01 23:59"),
+        ("%Y-%m-%d %H:%M:%S", "2024-01-01 23:59:59"),
+        ("%Y-%m-%dT%H:%M:%S.%fZ", "2024-01-01T23:59:59.999999Z"),
+    ],
 )
 def test_an_end_may_be_part_of_its_step(form, last):
     assert dates(START + DAY, format=form, inclusive=True)[0]["end"] == last
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"),
+    [
+        ("date", DAY),
+        ("iso", 1000),
+        ("seconds", 1000),
+        ("%Y%m%d", DAY),
+        ("%d.%m. %H:%M", 60_000),
+        ("%Y%m%d%H", 3_600_000),
+    ],
+)
+def test_no_inclusive_step_ends_before_it_starts(form, unit):
+    """What is left behind the last whole day or second is for a further run, which begins at the end of this one."""
+    assert dates(START + unit // 2, format=form, inclusive=True) == []
+    whole = dates(START + unit, format=form, inclusive=True)
+    assert len(whole) == 1
+    assert dates(START + unit + unit // 2, format=form, step=unit / 1000, inclusive=True) == whole
+    halves = dates(START + unit, format=form, step=unit / 2000, inclusive=True)
+    assert [each for each in halves if each["end"] < each["start"]] == []
+
+
+def test_a_parent_may_have_a_number_that_no_position_holds():
+    slices = slices_of({"type": "parent", "request": {}, "fields": {"id": "id"}})
+    assert children(slices, [{"id": 10**30}]) == [{"id": str(10**30)}]
 
 
 def test_parents_become_slices():
@@ -100,6 +135,9 @@ def test_a_parent_without_its_field_is_refused(parent):
         ({"type": "dates", "start": "2024-01-01", "step": "0s"}, "'step' is above zero"),
         ({"type": "dates", "start": "2024-01-01", "format": "american"}, "'format' is one of"),
         ({"type": "parent", "request": {}, "fields": {"id": "a[0]"}}, "a path such as"),
+        ({"type": "parent", "request": {}, "fields": {"id": 1}}, "paths by name"),
+        ({"type": "dates", "start": "2024-01-01", "look_back": -1}, "'look_back' is a duration such as"),
+        ({"type": "list", "name": "x", "values": ["\ud800"]}, "text of Unicode"),
     ],
 )
 def test_what_is_wrong_with_slices_is_said(value, expected):

@@ -101,6 +101,13 @@ def test_a_total_of_records_is_counted_by_what_was_asked_for():
     assert end_of(CURSOR, {"total": {"header": "X-Total"}}, headers={"x-total": "7"}, fetched=7) == "the total"
 
 
+def test_a_total_below_zero_is_none():
+    """By it an API says that it does not know: the first page is not the last for that."""
+    with pytest.raises(StepFailed) as refused:
+        end_of(PAGE, {"total": {"path": "total"}}, document={"total": -1})
+    assert (refused.value.code, refused.value.found) == ("HTTP-022", "-1")
+
+
 def test_the_last_number_to_ask_for():
     assert end_of(PAGE, {"max_page": 3}, token=3) is None
     assert end_of(PAGE, {"max_page": 3}, token=4) == "the last number to ask for"
@@ -123,6 +130,7 @@ def test_the_last_number_to_ask_for():
         (PAGE, {"total": {"path": "a", "header": "b"}}, "either 'path' or 'header'"),
         (PAGE, {"has_more": {}}, "with 'path'"),
         (PAGE, {"when": {"equals": 1}}, "with a 'path' or a 'header'"),
+        (PAGE, {"when": {}}, "with a 'path' or a 'header'"),
         (PAGE, {"when": {"path": "a", "equals": 1, "contains": "b"}}, "one of 'equals', 'contains' and 'exists'"),
         (PAGE, {"until": 3}, "without 'until'"),
         (PAGE, {"max_pages": 0}, "a number above zero"),

@@ -1,4 +1,6 @@
+import asyncio
 import threading
+import time
 
 import pytest
 
@@ -30,7 +32,7 @@ class Scripted:
                 return
             if isinstance(action, ExternalFailure):
                 self.answers.append(intake.fail(action))
-            elif isinstance(action, Exception):
+            elif isinstance(action, BaseException):
                 raise action
             else:
                 intake.put(ReceivedEntry(f"body {action}".encode() * 10, 1, action))
@@ -139,6 +141,18 @@ def test_a_plan_of_an_earlier_owner_is_read_before_anything_is_received(opened):
     first.close()
     second = opened(None, token=2)
     assert second.between(ORIGIN, entries[2].place) == entries[:3]
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
+def test_whatever_ends_the_thread_is_told(opened, problem):
+    """Else those who wait for what it brings would wait for ever."""
+    receiver = Scripted({"n": 1}, problem)
+    intake = opened(receiver)
+    assert receiver.has_done(2)
+    until = time.monotonic() + SECONDS
+    with pytest.raises(type(problem)):
+        while time.monotonic() < until:
+            intake.raise_failure()
 
 
 def test_an_error_of_the_thread_is_raised_again_and_again(opened):

@@ -1,5 +1,6 @@
 """Functions that cannot be asked for the same again: what they gave is logged, and never asked for twice."""
 
+import asyncio
 import tempfile
 import threading
 from pathlib import Path
@@ -115,6 +116,40 @@ def test_a_function_that_fails_names_the_step_and_the_line():
         job_of(fails, resumable=True).run(local=True)
     assert (failed.value.code, failed.value.step) == ("LOADER-003", "in")
     assert collected("received") == ROWS[:4], "what came before is read first"
+
+
+@pytest.mark.parametrize("promise", [{"resumable": True}, {"replayable": True, "start": 0}])
+@pytest.mark.parametrize("problem", [asyncio.CancelledError("the task"), GeneratorExit(), SystemExit(3)])
+def test_what_ends_more_than_a_function_ends_the_run(promise, problem):
+    def fails(start, ctx):
+        yield ROWS[:4], 4
+        raise problem
+
+    with pytest.raises(StepFailed, match=type(problem).__name__) as failed:
+        job_of(fails, **promise).run(local=True)
+    assert (failed.value.code, failed.value.step) == ("LOADER-003", "in")
+
+
+@pytest.mark.parametrize("promise", [{"resumable": True}, {"replayable": True}])
+@pytest.mark.parametrize("position", [10**30, -(10**30), {"a": [2**64]}, "\ud800"])
+def test_a_position_that_cannot_be_stored_is_refused(promise, position):
+    with pytest.raises(StepFailed, match="more than 64 bits") as failed:
+        job_of(lambda start, ctx: iter([(ROWS, position)]), start=0, **promise).run(local=True)
+    assert (failed.value.code, failed.value.step) == ("LOADER-004", "in")
+    with pytest.raises(InvalidStep) as refused:
+        job_of(lambda start, ctx: iter([]), start=position, **promise)
+    assert refused.value.code == "CONN-005"
+
+
+def test_a_bad_row_with_half_a_pair_of_surrogates_is_logged():
+    def mixed(start, ctx):
+        yield [{"n": 1}, {"n": "\ud800"}, {"n": 3}], 1
+
+    job_of(mixed, resumable=True, on_error=ms.dead_letter(ms.collect("dead"))).run(local=True)
+    assert collected("received") == [{"n": 1}, {"n": 3}]
+    (letter,) = collected("dead")
+    clear("dead")
+    assert "\\ud800" in letter["record"]
 
 
 def test_bad_rows_are_logged_as_they_came(tmp_path):

@@ -94,6 +94,9 @@ def _rule_of(value: Any, number: int) -> StatusRule:
     if not status and test == AnswerTest():
         msg = f"{what} with a 'status' or a predicate"
         raise ValueError(msg)
+    if "connection" in status and fields["action"] == "success":
+        msg = f"{what} whose 'action' is another than 'success' where no answer came"
+        raise ValueError(msg)
     return StatusRule(status, test, fields["action"], fields["kind"], fields["message"])
 
 

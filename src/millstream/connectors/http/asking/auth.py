@@ -239,8 +239,7 @@ def credential(rules: AuthRules, lookup: Lookup, *, obtained: str | None = None,
     """What goes with a request: of several tokens the nth, or what a login gave."""
     value = obtained if obtained is not None else resolved(rules.secrets[number % len(rules.secrets)], lookup)
     if rules.kind == "basic":
-        login = base64.b64encode(f"{rules.username}:{value}".encode()).decode("ascii")
-        return Credential(headers=(("Authorization", f"Basic {login}"),), secret=value)
+        return Credential(headers=(("Authorization", f"Basic {basic_login(rules, value)}"),), secret=value)
     pair = ((rules.name, f"{rules.prefix}{value}"),)
     match rules.place:
         case "query":
@@ -249,3 +248,8 @@ def credential(rules: AuthRules, lookup: Lookup, *, obtained: str | None = None,
             return Credential(cookies=pair, secret=value)
         case _:
             return Credential(headers=pair, secret=value)
+
+
+def basic_login(rules: AuthRules, password: str) -> str:
+    """User and password as a basic header packs them, which hides nothing: a secret like the password."""
+    return base64.b64encode(f"{rules.username}:{password}".encode()).decode("ascii")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterable
@@ -27,8 +28,10 @@ from millstream.errors import StepFailed
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _USUAL = (("Accept", "*/*"), ("Accept-Encoding", "gzip, deflate"), ("User-Agent", "millstream"))
-_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
-"""Headers that may go to another host: they say how to answer."""
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NOT_IN_HEADERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "idempotency-key", "user-agent"})
+"""Headers that may go to another host: they say how to answer, what is sent, and what it is called."""
 
 
 class NoAnswer(Exception):
@@ -69,13 +72,16 @@ class HttpClient:
             raise StepFailed(
                 msg, code="HTTP-031", found=found, hint="correct url=, or what gives the next page"
             ) from None
+        except UnicodeEncodeError:
+            msg_0 = "text that is no Unicode: half of a pair of surrogates"
+            raise _not_sendable(msg_0) from None
 
     def _followed(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
         """The answer that leads nowhere else. Credentials go to the host they are for alone."""
         for _ in range(_MOST_REDIRECTS + 1):
             answer = self._sent(request, credential, until)
             target = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or target is None:
+            if answer.status not in _REDIRECTS or target is None or _loses_rows(request, answer):
                 return answer
             address = followed(full_url(request), target, self._allowed, what="a redirect")
             if host_of(address) != host_of(request.url):
@@ -115,7 +121,32 @@ class HttpClient:
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context(trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context(trust_env=False)
+    except OSError as problem:
+        msg = "the certificates that are to be trusted cannot be read"
+        found = f"{ca_file}: {problem.strerror or problem}"
+        raise StepFailed(msg, code="HTTP-018", found=found, hint="correct ca_file=: a file in PEM form") from None
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse a header that HTTP cannot carry, without showing what it holds.
+
+    Raises:
+        StepFailed: (HTTP-018) its name is none, or a line ends in its value.
+    """
+    if not _HEADER_NAME.fullmatch(name):
+        msg = f"a header called {name!r}"
+        raise _not_sendable(msg)
+    if _NOT_IN_HEADERS.search(value) or value != value.strip(" \t"):
+        msg = f"a line end, a control character or blanks around the value of the header {name!r}"
+        raise _not_sendable(msg)
+
+
+def _not_sendable(found: str) -> StepFailed:
+    msg = "a request cannot be sent as it is"
+    hint = "correct params=, headers=, json=, form= or auth=, or the secret that they name: it may end in a line end"
+    return StepFailed(msg, code="HTTP-018", found=found, hint=hint)
 
 
 def _wire_request(request: PageRequest, credential: Credential | None, extensions: Any) -> httpcore2.Request:
@@ -132,6 +163,8 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
         headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
+    for name, value in headers.values():
+        check_header(name, value)
     base = _parsed(request.url)
     target = base.raw_path
     if query := urlencode((*request.query, *mine.query)).encode("ascii"):
@@ -149,6 +182,14 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
 def _parsed(url: str) -> httpx2.URL:
     """An address, whose query may be followed by more. Most pages are asked for at one address."""
     return httpx2.URL(url)
+
+
+def _loses_rows(request: PageRequest, answer: HttpAnswer) -> bool:
+    """Whether rows that are sent would not reach where they are told to go: these redirects turn sending into a question.
+
+    303 says that they have arrived, and that the answer lies elsewhere.
+    """
+    return bool(request.content) and answer.status in (301, 302)
 
 
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:

@@ -13,6 +13,7 @@ from millstream.connectors.http.asking.auth import (
     LOGIN_SECRET,
     AuthRules,
     Credential,
+    basic_login,
     credential,
 )
 from millstream.connectors.http.asking.client import HttpClient, NoAnswer
@@ -59,6 +60,8 @@ class CredentialKeeper:
             return set()
         with self._lock:
             values = {resolved(each, self._lookup) for each in self._rules.secrets}
+            if self._rules.kind == "basic":
+                values |= {basic_login(self._rules, value) for value in values}
             return values | ({self._token.value} if self._token is not None else set())
 
     def renew(self, refused: Credential | None) -> None:

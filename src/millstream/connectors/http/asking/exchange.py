@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from millstream.connectors.http.asking.addresses import host_of
 from millstream.connectors.http.asking.auth import Credential
 from millstream.connectors.http.asking.client import HttpClient, NoAnswer
 from millstream.connectors.http.asking.credentials import CredentialKeeper
-from millstream.connectors.http.asking.rates import RateRules, TokenBucket, quota_wait, taken
+from millstream.connectors.http.asking.rates import RateRules, TokenBucket, backoff, quota_wait, taken
 from millstream.connectors.http.asking.secrets import Lookup
 from millstream.connectors.http.paging.page_request import PageRequest, secret_names, shown_address
 from millstream.connectors.http.paging.pages import HttpAnswer
@@ -20,6 +21,8 @@ from millstream.errors import ExternalFailure, MillstreamError, StepFailed
 from millstream.redaction import HIDDEN, REFERENCE
 
 _SHOWN = 300
+_NO_ANSWER = HttpAnswer(0)
+"""Where a rule for `connection` says that no answer is needed."""
 
 
 class ExchangeClosed(Exception):
@@ -75,7 +78,7 @@ class Exchange:
         attempt, limited, is_renewed = 1, 0, not self._keeper.can_renew
         while True:
             self._take_turn(request, resting)
-            credential = self._keeper.current()
+            credential = self._credential(request, resting)
             answer, said = self._sent(request, credential)
             now = self._clock.now()
             decision = decided(
@@ -95,13 +98,23 @@ class Exchange:
                 case "fail":
                     raise _failure(request, answer, decision, self._hidden(said, request))
                 case _:
-                    assert answer is not None
-                    return AskedAnswer(answer, decision)
+                    return AskedAnswer(answer or _NO_ANSWER, decision)
+
+    def _credential(self, request: PageRequest, resting: Resting) -> Credential | None:
+        """What goes with a request; a login that is out of order is asked as often as a page is."""
+        for attempt in range(1, self._rates.attempts):
+            try:
+                return self._keeper.current()
+            except ExternalFailure as problem:
+                if problem.code != "HTTP-011":
+                    raise
+                self._rest(backoff(self._rates, attempt), problem.message, resting)
+        return self._keeper.current()
 
     def _sent(self, request: PageRequest, credential: Credential | None) -> tuple[HttpAnswer | None, str]:
         try:
             answer = self._client.send(request, self._lookup, credential)
-            return answer, "" if answer.status < 400 else _excerpt(answer)
+            return answer, "" if answer.status < 300 else _excerpt(answer)
         except NoAnswer as problem:
             if not self._clock.wait(0):
                 raise ExchangeClosed from None
@@ -150,11 +163,18 @@ class Exchange:
         return {name: self._lookup(name) for name in REFERENCE.findall(urlsplit(request.url).path)}
 
     def _hidden(self, text: str, request: PageRequest) -> str:
-        """What a server says, without secrets that it repeats, also as they stand in addresses."""
-        for value in self.secrets_of(request):
-            for form in (value, quote(value, safe=""), quote(value), quote_plus(value)):
-                text = text.replace(form, HIDDEN)
+        """What a server says, without secrets that it repeats, also as they stand in addresses and in JSON."""
+        forms = {form for value in self.secrets_of(request) for form in _forms(value)}
+        for form in sorted(forms, key=len, reverse=True):
+            text = text.replace(form, HIDDEN)
         return text
+
+
+def _forms(secret: str) -> set[str]:
+    """How a secret may stand in text. What an excerpt made of blanks and line ends in it is among them."""
+    written = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)}
+    written |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    return {form for each in written for form in (each, " ".join(each.split())) if form}
 
 
 def _failure(request: PageRequest, answer: HttpAnswer | None, decision: AnswerDecision, said: str) -> MillstreamError:
@@ -171,5 +191,7 @@ def _failure(request: PageRequest, answer: HttpAnswer | None, decision: AnswerDe
 
 
 def _excerpt(answer: HttpAnswer) -> str:
-    """The beginning of a body in one line, for people."""
+    """The beginning of a body in one line, for people; of a redirect, where it leads."""
+    if answer.status < 400 and (target := answer.headers.get("location")):
+        return f"leads to {target}"[:_SHOWN]
     return " ".join(answer.body[: 4 * _SHOWN].decode("utf-8", "replace").split())[:_SHOWN] or "an empty answer"

@@ -11,7 +11,15 @@ import email.utils
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from millstream.connectors.http.nested import Fields, above_zero, duration, filled_text, nested, optional_duration
+from millstream.connectors.http.nested import (
+    Fields,
+    above_zero,
+    duration,
+    filled_text,
+    nested,
+    optional_duration,
+    time_span,
+)
 from millstream.model.connector import Option
 
 _TEXT = (str, type(None))
@@ -24,7 +32,7 @@ FIELDS: Fields = {
     "requests": Option(
         kind=(int, type(None)), default=None, doc="requests per `per` and host; none: no limit", check=above_zero
     ),
-    "per": Option(kind=_DURATION, default="1s", doc="the time that `requests` are for", check=duration),
+    "per": Option(kind=_DURATION, default="1s", doc="the time that `requests` are for", check=time_span),
     "burst": Option(
         kind=(int, type(None)), default=None, doc="requests at once; `requests` when not given", check=above_zero
     ),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from millstream.connectors.http.paging.paths import found_at, steps_of
 from millstream.errors import StepFailed
 
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\",;\s]+))*)")
-_PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",;\s]+))")
+_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\",;\s]+))*)")
+_PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|('[^']*'|[^\",;\s]+))")
 _ADDRESS = re.compile(r"https?://|[/?]")
 _LINKS = tuple(
     map(
@@ -95,10 +95,13 @@ class _Sign(NamedTuple):
 
 
 def linked(header: str, rel: str) -> str | None:
-    """The address with a relation in a header `Link` (RFC 8288)."""
+    """The address with a relation in a header `Link` (RFC 8288): names and relations are the same in any case of letters.
+
+    Servers also write the quotes of other languages; a relation that is not seen would end the slice too early.
+    """
     for target, parameters in _LINK.findall(header):
         for name, quoted, plain in _PARAMETER.findall(parameters):
-            if name.lower() == "rel" and rel in (quoted or plain).split():
+            if name.lower() == "rel" and rel.lower() in (quoted or plain.strip("'")).lower().split():
                 return str(target)
     return None
 

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from millstream.connectors.http.nested import Fields, above_zero, by_type, filled_text
+from millstream.connectors.http.nested import Fields, above_zero, by_type, filled_text, kept_as_given, storable
 from millstream.connectors.http.paging.links import detected, linked
 from millstream.connectors.http.paging.page_request import (
     PLACES,
@@ -87,12 +87,12 @@ FIELDS: Mapping[str, Fields] = {
     "single": _SIZE,
     "page": {
         "param": Option(kind=(str,), default="page", doc="the parameter for the number of the page", check=filled_text),
-        "start": Option(kind=(int,), default=1, doc="the number of the first page"),
+        "start": Option(kind=(int,), default=1, doc="the number of the first page", check=kept_as_given),
         **_NUMBERED,
     },
     "offset": {
         "param": Option(kind=(str,), default="offset", doc="the parameter for the offset", check=filled_text),
-        "start": Option(kind=(int,), default=0, doc="the first offset"),
+        "start": Option(kind=(int,), default=0, doc="the first offset", check=kept_as_given),
         "by": Option(
             kind=(str,),
             default="limit",
@@ -110,7 +110,9 @@ FIELDS: Mapping[str, Fields] = {
         "header": Option(kind=_TEXT, default=None, doc="the header that holds the next cursor", check=filled_text),
         "param": Option(kind=(str,), default="cursor", doc="the parameter for the cursor", check=filled_text),
         "in": _place("where the cursor goes"),
-        "start": Option(kind=(str, int, type(None)), default=None, doc="the cursor of the first page"),
+        "start": Option(
+            kind=(str, int, type(None)), default=None, doc="the cursor of the first page", check=kept_as_given
+        ),
         **_EMPTY,
         **_SIZE,
     },
@@ -131,7 +133,10 @@ FIELDS: Mapping[str, Fields] = {
         "param": Option(kind=(str,), doc="the parameter for that value", check=filled_text),
         "in": _place("where the value goes"),
         "start": Option(
-            kind=(str, int, float, type(None)), default=None, doc="the value that the first page begins behind"
+            kind=(str, int, float, type(None)),
+            default=None,
+            doc="the value that the first page begins behind",
+            check=kept_as_given,
         ),
         **_SIZE,
     },
@@ -211,7 +216,7 @@ def _named(paginator: Paginator, found: Any) -> Token:
         return None
     is_name = isinstance(found, str) or (paginator.kind == "cursor" and isinstance(found, (int, float, bool)))
     if is_name:
-        return found
+        return storable(found)
     msg = f"the answer names the next page by something that is no {paginator.kind}"
     raise StepFailed(msg, code="HTTP-022", found=repr(found)[:200], hint="correct 'path' in paginator=")
 
@@ -223,7 +228,7 @@ def _last_key(paginator: Paginator, page: FetchedPage) -> Token:
     assert paginator.path is not None
     key = found_at(page.records[-1], paginator.path)
     if isinstance(key, (str, int, float)) and not isinstance(key, bool):
-        return key
+        return storable(key)
     msg = "the last record of a page has no key by which to ask for the next page"
     hint = "correct 'field' in paginator=, or use another paginator"
     raise StepFailed(msg, code="HTTP-022", found=repr(key)[:200], hint=hint)

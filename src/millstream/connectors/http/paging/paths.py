@@ -81,7 +81,7 @@ def raw_at(body: bytes, steps: Steps) -> msgspec.Raw | None:
     """
     raw = msgspec.Raw(body.strip())
     for step in steps:
-        first = _first_sign(raw)
+        first = raw_sign(raw)
         index = _index(step)
         if first == b"{":
             inside = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get(step)
@@ -100,12 +100,13 @@ def raw_at(body: bytes, steps: Steps) -> msgspec.Raw | None:
 def raw_records(body: bytes, steps: Steps) -> list[bytes]:
     """The texts of the records at a path: of a list its items, of anything else but null the one that it is."""
     raw = raw_at(body, steps)
-    if raw is None or _first_sign(raw) == b"n":
+    if raw is None or raw_sign(raw) == b"n":
         return []
-    if _first_sign(raw) != b"[":
+    if raw_sign(raw) != b"[":
         return [bytes(raw)]
     return [bytes(item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
 
 
-def _first_sign(raw: msgspec.Raw) -> bytes:
+def raw_sign(raw: msgspec.Raw) -> bytes:
+    """The sign that a JSON text begins with: it tells an object from a list, a text and a number."""
     return bytes(memoryview(raw)[:1])

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from millstream.connectors.http.nested import Fields, by_type, duration, filled_text, optional_duration
+from millstream.connectors.http.nested import (
+    Fields,
+    by_type,
+    duration,
+    filled_text,
+    kept_as_given,
+    optional_duration,
+    storable,
+)
 from millstream.connectors.http.paging.answered import refuse_named
 from millstream.connectors.http.paging.page_request import text_of
 from millstream.connectors.http.paging.paths import Steps, found_at, steps_of
@@ -21,6 +30,13 @@ from millstream.model.time import to_datetime
 _DURATION = (str, int, float)
 _FORMATS = ("date", "iso", "seconds", "milliseconds")
 _TIMES: dict[str, str] = {"date": "%Y-%m-%d", "iso": "%Y-%m-%dT%H:%M:%SZ"}
+_DAY = 86_400_000
+_DIRECTIVE = re.compile(r"%[-_0^#]?([A-Za-z%])")
+_UNITS = (("f", 1), ("SsTXcr", 1000), ("MR", 60_000), ("HIkl", 3_600_000))
+"""Signs of a pattern, and the milliseconds of what they write; the smallest first."""
+_NO_REST = dt.timedelta()
+_REST = dt.timedelta(microseconds=999)
+"""What belongs to the last millisecond of a step besides, where microseconds are written."""
 PARENT = "parent"
 """The partition that stands for slices which are not known yet."""
 
@@ -103,9 +119,16 @@ def slices_of(value: Any) -> Slices:
         case "list":
             return ListSlices(tuple(_values(each, fields["name"]) for each in fields["values"]), fields["name"])
         case "parent":
-            return ParentSlices(fields["request"], {name: steps_of(path) for name, path in fields["fields"].items()})
+            return ParentSlices(fields["request"], _parent_fields(fields["fields"]))
         case _:
             return _dates(fields)
+
+
+def _parent_fields(value: Mapping[Any, Any]) -> dict[str, Steps]:
+    if not all(isinstance(each, str) for pair in value.items() for each in pair):
+        msg = "slices 'parent' whose 'fields' are paths by name, such as {'repo': 'name'}"
+        raise ValueError(msg)
+    return {name: steps_of(path) for name, path in value.items()}
 
 
 def _values(each: Any, name: str) -> Mapping[str, Any]:
@@ -113,7 +136,7 @@ def _values(each: Any, name: str) -> Mapping[str, Any]:
     if not values or not all(isinstance(value, (str, int, float, bool)) for value in values.values()):
         msg = "slices 'list' whose 'values' are texts, numbers or mappings of these"
         raise ValueError(msg)
-    return values
+    return {each: kept_as_given(storable(value)) for each, value in values.items()}
 
 
 def _dates(fields: Mapping[str, Any]) -> DateSlices:
@@ -161,26 +184,43 @@ def slice_at(slices: Slices, cursor: int, until: int) -> tuple[Mapping[str, Any]
     match slices:
         case ListSlices():
             return (slices.values[cursor], cursor + 1) if cursor < len(slices.values) else None
-        case DateSlices() if cursor < until:
-            end = min(cursor + slices.step, until)
-            return {"start": _written(slices, cursor), "end": _written(slices, end - _less(slices))}, end
+        case DateSlices():
+            return _step_at(slices, cursor, until)
         case _:
             return None
 
 
+def _step_at(slices: DateSlices, cursor: int, until: int) -> tuple[Mapping[str, Any], int] | None:
+    """The next step of time. One without a whole day or second has no inclusive end, and is part of the next run's."""
+    less = _less(slices)
+    while cursor < until:
+        end = min(cursor + slices.step, until)
+        if not less or (end - less) // less >= cursor // less:
+            return {"start": _written(slices, cursor), "end": _written(slices, end - less, is_last=less > 0)}, end
+        cursor = end
+    return None
+
+
 def _less(slices: DateSlices) -> int:
-    """What an inclusive end lies before the next start: a day, a second or a millisecond, by what is written."""
+    """What an inclusive end lies before the next start: the smallest unit that is written.
+
+    More would leave out what happens in between, less would read it again with the next step.
+    """
     if not slices.inclusive:
         return 0
-    return {"date": 86_400_000, "milliseconds": 1}.get(slices.format, 1000)
+    if slices.format in _FORMATS:
+        return {"date": _DAY, "milliseconds": 1}.get(slices.format, 1000)
+    written = set(_DIRECTIVE.findall(slices.format))
+    return next((unit for signs, unit in _UNITS if written & set(signs)), _DAY)
 
 
-def _written(slices: DateSlices, instant: int) -> str | int:
+def _written(slices: DateSlices, instant: int, *, is_last: bool = False) -> str | int:
     if slices.format == "milliseconds":
         return instant
     if slices.format == "seconds":
         return instant // 1000
-    return to_datetime(instant).strftime(_TIMES.get(slices.format, slices.format))
+    rest = _REST if is_last and "%f" in slices.format else _NO_REST
+    return (to_datetime(instant) + rest).strftime(_TIMES.get(slices.format, slices.format))
 
 
 def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any]]:
@@ -189,7 +229,7 @@ def children(slices: ParentSlices, parents: Sequence[Any]) -> list[dict[str, Any
     Raises:
         StepFailed: (HTTP-022) a parent lacks a field; (HTTP-032) it names a secret.
     """
-    found = [{name: found_at(parent, steps) for name, steps in slices.fields.items()} for parent in parents]
+    found = [{name: storable(found_at(parent, steps)) for name, steps in slices.fields.items()} for parent in parents]
     for values in found:
         for name, value in values.items():
             if not isinstance(value, (str, int, float, bool)):

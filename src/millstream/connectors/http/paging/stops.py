@@ -124,7 +124,11 @@ def _total_of(value: Any) -> StatedTotal | None:
 def _test_of(value: Any) -> AnswerTest | None:
     if value is None:
         return None
-    return predicates.test_of(nested(predicates.FIELDS, value, what="'when' of stop"), what="'when' of stop")
+    test = predicates.test_of(nested(predicates.FIELDS, value, what="'when' of stop"), what="'when' of stop")
+    if test == AnswerTest():
+        msg = "'when' of stop with a 'path' or a 'header'"
+        raise ValueError(msg)
+    return test
 
 
 def _check(rules: StopRules, paginator: Paginator) -> None:
@@ -193,11 +197,11 @@ def _stated(total: StatedTotal, page: FetchedPage) -> int:
     else:
         assert total.header is not None
         found = page.headers.get(total.header.lower(), MISSING)
-    if isinstance(found, int) and not isinstance(found, bool):
+    if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
         return found
     if isinstance(found, str) and found.strip().isdecimal():
         return int(found)
-    raise _lacks(found, rule="'total' of stop=", known="a whole number")
+    raise _lacks(found, rule="'total' of stop=", known="a whole number, not below zero")
 
 
 def _has_more(rules: StopRules, page: FetchedPage) -> bool:
