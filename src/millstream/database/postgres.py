@@ -24,7 +24,7 @@ _LASTING = re.compile(
     r"authentication failed|no password supplied|pg_hba\.conf|does not exist"
     r"|does not support SSL|SSL support is not|SSL error: .*(?:certificate|unknown ca)"
     r"|invalid [\w ]*(?:value|number|option|parameter)"
-    r"|requires \"?wal_level|can no longer (?:get changes|access)"
+    r"|requires \"?wal_level|can no longer (?:get changes|access)|does not have a replica identity"
 )
 """Words of libpq and the server for refusals that waiting does not change; any other refusal is waited for."""
 

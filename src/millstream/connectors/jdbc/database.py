@@ -123,6 +123,10 @@ class Database(Protocol):
         """Words behind a SELECT that keep the row as it is until the end of the transaction."""
         ...
 
+    def let_rows_go(self, cursor: Cursor, table: str) -> None:
+        """See that rows can be deleted from a table of ours without a key, whoever else follows its changes."""
+        ...
+
     def lock_table(self, cursor: Cursor, table: str) -> None:
         """Let nobody else write to a table until the end of the transaction; readers are not kept from it."""
         ...

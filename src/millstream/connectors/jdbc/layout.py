@@ -144,6 +144,7 @@ def prepare_tables(database: Database, layout: Layout, *, create: bool, step: st
             _prepare_view(cursor, database, layout, step=step)
         elif database.columns(cursor, layout.place_table) is None:
             _create_place(cursor, database, layout)
+        database.let_rows_go(cursor, layout.place_table)
 
     database.run(work)
 
@@ -257,6 +258,8 @@ def _prepare_target(cursor: Cursor, database: Database, layout: Layout, *, creat
         if layout.keys:
             columns.append(f"PRIMARY KEY ({', '.join(map(quoted, layout.keys))})")
         cursor.execute(f"CREATE TABLE {layout.target} ({', '.join(columns)})")
+        if layout.replaces and not layout.keys:
+            database.let_rows_go(cursor, layout.table)
 
 
 def _check_target(columns: Mapping[str, FoundColumn], database: Database, layout: Layout, step: str) -> None:

@@ -27,6 +27,10 @@ _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
 FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped"""
+_IS_HELD = """
+SELECT c.relreplident = 'd' AND pg_has_role(c.relowner, 'USAGE') AND EXISTS (
+    SELECT FROM pg_publication_tables t WHERE t.schemaname = n.nspname AND t.tablename = c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)"""
 _VIEW = """
 SELECT c.relkind::text, obj_description(c.oid, 'pg_class'), CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END
 FROM pg_class c WHERE c.oid = to_regclass($1)"""
@@ -67,6 +71,12 @@ class PostgresDatabase:
     def share_fence(self) -> str:
         """Writers hold the fence side by side; whoever wants to raise it waits for them."""
         return "FOR SHARE"
+
+    def let_rows_go(self, cursor: Cursor, table: str) -> None:
+        """A publication of all tables holds ours too; without a replica identity the server refuses to delete from them."""
+        cursor.execute(_IS_HELD, (self.name(table),))
+        if cursor.fetchone()[0]:
+            cursor.execute(f"ALTER TABLE {self.name(table)} REPLICA IDENTITY FULL")
 
     def lock_table(self, cursor: Cursor, table: str) -> None:
         """Two that replace at once would each delete what was there before, and leave the rows of both."""
