@@ -131,6 +131,8 @@ def test_a_message_without_a_value_gives_nothing():
         (change("c", after={**ROW, "amount": "12.50"}), "decimals='text'"),
         (change("c", after={**ROW, "amount": "////f////////////////w=="}), "'amount' has a value of another type"),
         (change("c", after={**ROW, "at": 1.5}), "1.5 is no whole number"),
+        (change("c", after={**ROW, "at": 2**62}), "out of range, the years 1 to 9999: is times='us' its unit?"),
+        (change("c", after={**ROW, "day": 2932897}), "2932897 days since 1970 is out of range"),
         (change("c", after={**ROW, "at": 10**18}), "out of range"),
         (change("c", after={**ROW, "name": UNCHANGED}), "column 'name' did not change and was not sent"),
     ],

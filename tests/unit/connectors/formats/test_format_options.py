@@ -62,6 +62,7 @@ RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "strin
         (False, {"avro_schema": RECORD, "registry": "http://registry"}, "needs a schema or a registry, and not both"),
         (False, {"avro_schema": RECORD}, "column 'a' is string in the messages, which does not become long"),
         (False, {"avro_schema": "oops"}, "unknown Avro type 'oops'"),
+        (False, {"avro_schema": {**RECORD, "fields": [{"name": "a", "type": [None, "long"]}]}}, "'null', in quotes"),
         (False, {"avro_schema": {**RECORD, "fields": RECORD["fields"] * 2}}, "two fields of one name: a, a"),
         (True, {"registry": "http://registry"}, "needs a subject"),
         (True, {"subject": "orders-value"}, "needs a schema registry"),

@@ -76,7 +76,8 @@ class _Reader:
         if isinstance(written, Sequence):
             return AvroType("union", parts=tuple(self.read(each, namespace) for each in written))
         if not isinstance(written, Mapping) or "type" not in written:
-            msg = f"not an Avro schema: {written!r}"
+            quoted = ": the type of nothing is the text 'null', in quotes" if written is None else ""
+            msg = f"not an Avro schema: {written!r}{quoted}"
             raise ValueError(msg)
         match written["type"]:
             case "record" | "error" | "enum" | "fixed":

@@ -62,14 +62,22 @@ def _instant(unit: str | None) -> Mend:
         if unit is None:
             msg = "a time that is a number needs its unit: pass times='ms', 'us' or 'ns'"
             raise ValueError(msg)
-        return (_EPOCH + dt.timedelta(microseconds=number * UNITS[unit] // 1000)).isoformat()
+        try:
+            return (_EPOCH + dt.timedelta(microseconds=number * UNITS[unit] // 1000)).isoformat()
+        except OverflowError:
+            msg = f"{number} {unit} since 1970 is out of range, the years 1 to 9999: is times={unit!r} its unit?"
+            raise ValueError(msg) from None
 
     return read
 
 
 def _day(value: Any) -> Any:
     number = _whole(value)
-    return value if number is None else (_FIRST_DAY + dt.timedelta(days=number)).isoformat()
+    try:
+        return value if number is None else (_FIRST_DAY + dt.timedelta(days=number)).isoformat()
+    except OverflowError:
+        msg = f"{number} days since 1970 is out of range, the years 1 to 9999"
+        raise ValueError(msg) from None
 
 
 def _whole(value: Any) -> int | None:
