@@ -152,13 +152,7 @@ def _not_sendable(found: str) -> StepFailed:
 def _wire_request(request: PageRequest, credential: Credential | None, extensions: Any) -> httpcore2.Request:
     mine = credential or Credential()
     headers = {name.lower(): (name, value) for name, value in (*_USUAL, *request.headers, *mine.headers)}
-    content = request.content
-    if request.json is not None:
-        content = msgspec.json.encode(request.json)
-        headers.setdefault("content-type", ("Content-Type", "application/json"))
-    elif request.form:
-        content = urlencode(request.form).encode("ascii")
-        headers.setdefault("content-type", ("Content-Type", "application/x-www-form-urlencoded"))
+    content = _content(request, headers)
     if content or request.method not in ("GET", "HEAD"):
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
@@ -176,6 +170,17 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
         content=content,
         extensions=extensions,
     )
+
+
+def _content(request: PageRequest, headers: dict[str, tuple[str, str]]) -> bytes:
+    """The body; its kind is added to the headers, unless they tell another."""
+    if request.json is not None:
+        headers.setdefault("content-type", ("Content-Type", "application/json"))
+        return msgspec.json.encode(request.json)
+    if request.form:
+        headers.setdefault("content-type", ("Content-Type", "application/x-www-form-urlencoded"))
+        return urlencode(request.form).encode("ascii")
+    return request.content
 
 
 @functools.lru_cache(maxsize=256)
