@@ -57,11 +57,10 @@ def check_applied_by(changelog: Changelog, keys: Sequence[str], step: str, *, op
     known, given = set(changelog.keys), set(keys)
     if known == given or (changelog.is_whole and known < given):
         return
-    if not known and not changelog.is_whole:
-        msg = "nothing says which columns identify the rows that change"
-        hint = f"call .as_changelog(keys=[...], op={changelog.op!r}) before the sink"
-    elif not known:
-        return
+    if not known:
+        msg = "nothing says which columns identify the rows that change: a step before the sink has left them out or made them"
+        images = ", images='both'" if changelog.is_whole else ""
+        hint = f"say it before the sink: .as_rows().as_changelog(keys=[...], op={changelog.op!r}{images})"
     else:
         msg = f"rows that change are identified by other columns than {option}= says"
         hint = f"pass {option}={list(changelog.keys)!r}"

@@ -111,6 +111,8 @@ class PythonMap(Operation):
         changes = changes._replace(kind=self.shape.replace("_rows", ""))
         if self.shape != "map":
             need_whole(changes, "nothing tells which columns the function looks at, and a delete by key has few")
+        if self.shape == "filter_rows":
+            return self, changes.changelog
         return self, made_by_function(changes, self.schema or changes.schemas[0])
 
     def describe(self) -> str:
