@@ -129,8 +129,8 @@ def _tls(ca_file: str | None) -> ssl.SSLContext:
         raise StepFailed(msg, code="HTTP-018", found=found, hint="correct ca_file=: a file in PEM form") from None
 
 
-def check_header(name: str, value: str) -> None:
-    """Refuse a header that HTTP cannot carry, without showing what it holds.
+def _encoded(name: str, value: str) -> tuple[bytes, bytes]:
+    """A header as it is sent; one that HTTP cannot carry is refused, without showing what it holds.
 
     Raises:
         StepFailed: (HTTP-018) its name is none, or a line ends in its value.
@@ -141,6 +141,7 @@ def check_header(name: str, value: str) -> None:
     if _NOT_IN_HEADERS.search(value) or value != value.strip(" \t"):
         msg = f"a line end, a control character or blanks around the value of the header {name!r}"
         raise _not_sendable(msg)
+    return name.encode(), value.encode()
 
 
 def _not_sendable(found: str) -> StepFailed:
@@ -157,8 +158,6 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
         headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
-    for name, value in headers.values():
-        check_header(name, value)
     base = _parsed(request.url)
     target = base.raw_path
     if query := urlencode((*request.query, *mine.query)).encode("ascii"):
@@ -166,7 +165,7 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
     return httpcore2.Request(
         request.method,
         httpcore2.URL(scheme=base.raw_scheme, host=base.raw_host, port=base.port, target=target),
-        headers=[(b"Host", base.netloc), *((name.encode(), value.encode()) for name, value in headers.values())],
+        headers=[(b"Host", base.netloc), *(_encoded(name, value) for name, value in headers.values())],
         content=content,
         extensions=extensions,
     )
