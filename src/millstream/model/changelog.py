@@ -55,7 +55,7 @@ def check_applied_by(changelog: Changelog, keys: Sequence[str], step: str, *, op
         InvalidStep: (CHANGE-008) a change would touch another row than the one that changed.
     """
     known, given = set(changelog.keys), set(keys)
-    if known == given or (changelog.is_whole and known < given):
+    if known and (known == given or (changelog.is_whole and known < given)):
         return
     if not known:
         msg = "nothing says which columns identify the rows that change: a step before the sink has left them out or made them"

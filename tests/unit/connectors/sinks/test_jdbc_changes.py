@@ -126,6 +126,22 @@ def test_other_keys_than_those_of_the_changes(open_sink, keys):
         job_of(open_sink(mode="upsert"), [], keys=keys)
 
 
+@pytest.mark.parametrize("left", ["select", "map", "union"])
+def test_changes_whose_key_is_lost_are_not_applied_by_another(open_sink, left):
+    """Two rows of one `b`: the delete of the first would take both."""
+    sink = open_sink(mode="upsert")
+    rows = ms.Job("lost").source("rows", ms.memory([]), schema=SCHEMA).as_changelog(keys=["a"], images="both")
+    lost = {
+        "select": lambda: rows.select("op", "b", "amount"),
+        "map": lambda: rows.map(lambda row: row, schema=SCHEMA),
+        "union": lambda: rows.union(rows),
+    }[left]()
+    target = ms.jdbc(sink.url, table="target", mode="upsert", keys=["b"])
+    with pytest.raises(InvalidStep, match=r"CHANGE-008.*as_changelog\(keys=\[...\], op='op', images='both'\)"):
+        lost.sink("out", target)
+    lost.as_rows().as_changelog(keys=["b"], images="both").sink("said", target)
+
+
 def test_changes_that_shall_be_rows_are_added(open_sink):
     sink = open_sink(mode="insert")
     job = ms.Job("log")
