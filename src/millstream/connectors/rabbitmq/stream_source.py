@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import time
@@ -27,6 +28,8 @@ DATA_LOSS = "data_loss"
 _SMALLEST_CUT = 2_000
 _LOSS_SECONDS = 5.0
 """How often to look whether the first message is still there, while something waits."""
+_SHORT_SECONDS = 5.0
+"""For how long a queue must end before the position until it counts as another one."""
 _PAUSE_SECONDS = 0.3
 _TAKE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
@@ -42,6 +45,7 @@ class StreamQueueEnumerator:
         self._patience = AwayPatience(refused=REFUSED)
         self._initial: Position | None = None
         self._looked = 0.0
+        self._short_since: float | None = None
 
     def initial(self) -> Position:
         """The offset that `start` meant when it was first asked, and that of `until`."""
@@ -88,8 +92,12 @@ class StreamQueueEnumerator:
         self._patience.back()
         target = min(end, start.get("until", end))
         begin, dropped = start["at"], {}
-        if begin > end and not _is_complete(start):
+        if begin <= end or _is_complete(start):
+            self._short_since = None
+        elif self._is_short_for_long():
             return self._other_stream(start, end)
+        else:
+            return dataclasses.replace(self._told(start, start, begin, {}), not_before=_soon(), drained=())
         if first > begin and not _is_complete(start):
             self._lost(f"messages of queue {self._queue!r} were deleted before they were read", begin, first)
             begin, dropped = (first, {DATA_LOSS: first - begin}) if credit > 0 else (begin, {})
@@ -104,6 +112,12 @@ class StreamQueueEnumerator:
         if found <= at:
             self._looked = time.monotonic()
         return found
+
+    def _is_short_for_long(self) -> bool:
+        """Whether the queue ends before the position, and did so for a while: its last messages come in several pieces."""
+        now = time.monotonic()
+        self._short_since = self._short_since or now
+        return now - self._short_since >= _SHORT_SECONDS
 
     def _other_stream(self, start: Position, end: int) -> Advance:
         """The queue holds less than was read: it was made anew, and is read from its beginning, if that is accepted."""
@@ -153,6 +167,10 @@ class StreamQueueEnumerator:
 def _plain(position: Position) -> dict[str, Any]:
     """A position as the beginning of an epoch: what the one before it skipped is behind it."""
     return {name: value for name, value in position.items() if name != "skip"}
+
+
+def _soon() -> int:
+    return time.time_ns() // 1_000_000 + 200
 
 
 def _is_complete(position: Position) -> bool:
