@@ -31,7 +31,7 @@ def _ours(work: Path, facts: dict[str, Any]) -> dict[str, Any]:
     from benchmarks.connectors import bounded_job
 
     def job_over(name: str, folder: Path) -> ms.Job:
-        job, paginator = ms.Job(f"bench-{name}", parallelism=2), {"type": "page", "ahead": 2}
+        job, paginator = ms.Job(f"bench-{name}", parallelism=2), {"type": "page"}
         pages = ms.http(f"{facts['url']}/{name}", records="items", paginator=paginator, allow_private=True)
         rows = job.source("rows", pages, schema="id long, name string, price double, stock long, city string")
         rows.sink("out", ms.files(folder))

@@ -33,6 +33,10 @@ from millstream.errors import MillstreamError
 from millstream.model.connector import Options
 
 
+_GATHERING_MS = 50
+"""How often to look whether enough pages have come: to look takes time from those who fetch."""
+
+
 class HttpEnumerator:
     """Admits whole pages under the credit. Fetching begins with the first epoch and goes on until it is closed."""
 
@@ -72,7 +76,7 @@ class HttpEnumerator:
         is_enough = until > 0 or not is_filling or len(admitted) < len(waiting)
         if admitted and self._gathering.goes_on(is_enough=is_enough):
             # All of them would be read: none lies behind the epoch.
-            waiting, admitted = [], []
+            waiting, admitted, until = [], [], wall_clock() + _GATHERING_MS
         position = self._behind(position, admitted)
         left = waiting[len(admitted) :]
         lags = Counter[str]()

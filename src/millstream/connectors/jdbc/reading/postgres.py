@@ -84,11 +84,10 @@ def session_settings(timeout: int) -> Mapping[str, str]:
     }
 
 
-def settings_statement(timeout: int) -> str:
-    """One statement that makes `session_settings` hold."""
-    return "SELECT " + ", ".join(
-        f"set_config('{name}', '{value}', false)" for name, value in session_settings(timeout).items()
-    )
+def settings_statement(timeout: int, more: Mapping[str, str] | None = None) -> str:
+    """One statement that makes `session_settings` hold, and more."""
+    settings = {**session_settings(timeout), **(more or {})}
+    return "SELECT " + ", ".join(f"set_config('{name}', {_text(value)}, false)" for name, value in settings.items())
 
 
 def postgres_form(column: SourceColumn, wanted: pa.DataType) -> str | None:

@@ -96,12 +96,15 @@ class PostgresRows:
             self._fail(problem)
 
     def _connected(self) -> Any:
-        known = _known_database(psycopg.conninfo.make_conninfo("", **connection_settings(self._login)))
+        settings = connection_settings(self._login)
+        # The name of the step comes later: what is known of a database serves all jobs of this process.
+        name = {"application_name": settings.pop("application_name")}
+        known = _known_database(psycopg.conninfo.make_conninfo("", **settings))
         opened = adbc_driver_manager.AdbcConnection(known)
         kept: Any = _Kept()
         connection = adbc_driver_manager.dbapi.Connection(kept, opened, autocommit=True)
         try:
-            _executed(connection, settings_statement(self._timeout))
+            _executed(connection, settings_statement(self._timeout, name))
         except BaseException:
             connection.close()
             raise
