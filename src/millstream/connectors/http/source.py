@@ -32,7 +32,6 @@ from millstream.contract.source import Advance, Credit, Position, SourceContext,
 from millstream.errors import MillstreamError
 from millstream.model.connector import Options
 
-
 _GATHERING_MS = 50
 """How often to look whether enough pages have come: to look takes time from those who fetch."""
 
