@@ -90,6 +90,7 @@ def test_a_key_that_is_none_is_named_without_showing_it(api, monkeypatch, key):
         ({"private_key": "-----BEGIN PRIVATE KEY-----"}, "name of a secret"),
         ({"algorithm": "none"}, "algorithm"),
         ({"life": "1ms"}, "from 1s to 1d"),
+        ({"life": "soon"}, "a duration such as"),
         ({"issuer": ""}, "issuer"),
     ],
 )

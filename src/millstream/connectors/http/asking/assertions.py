@@ -9,34 +9,23 @@ from typing import Any
 
 from millstream.connectors.extras import missing_extra
 from millstream.connectors.http.asking.secrets import secret_fields, without_secrets
-from millstream.connectors.http.nested import Fields, filled_text
+from millstream.connectors.http.nested import Fields, duration, filled_text
 from millstream.errors import StepFailed
 from millstream.model.connector import Option
-from millstream.model.time import duration_ms
 
-ALGORITHMS = (
-    "RS256",
-    "RS384",
-    "RS512",
-    "PS256",
-    "PS384",
-    "PS512",
-    "ES256",
-    "ES384",
-    "EdDSA",
-    "HS256",
-    "HS384",
-    "HS512",
+ALGORITHMS = tuple(
+    ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA", "HS256", "HS384", "HS512"]
 )
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _TEXT = (str, type(None))
 
 
-def _life(value: str) -> str:
-    if not 1_000 <= duration_ms(value) <= 86_400_000:
+def _life(value: str) -> int:
+    found = duration(value)
+    if not 1_000 <= found <= 86_400_000:
         msg = "a time from 1s to 1d"
         raise ValueError(msg)
-    return value
+    return found
 
 
 FIELDS: Fields = {
@@ -68,7 +57,7 @@ def assertion_of(fields: Mapping[str, Any]) -> Assertion:
     """Of the fields of `auth`."""
     issuer = fields["issuer"]
     said = {"iss": issuer, "sub": fields["subject"] or issuer, "aud": fields["audience"] or fields["token_url"]}
-    return Assertion({**fields["claims"], **said}, fields["algorithm"], fields["key_id"], duration_ms(fields["life"]))
+    return Assertion({**fields["claims"], **said}, fields["algorithm"], fields["key_id"], fields["life"])
 
 
 def signed(assertion: Assertion, key: str, now: int) -> str:

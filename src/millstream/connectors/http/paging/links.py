@@ -12,62 +12,55 @@ from millstream.errors import StepFailed
 _LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\",;\s]+))*)")
 _PARAMETER = re.compile(r";\s*([\w!#$&+\-.^`|~*]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|('[^']*'|[^\",;\s]+))")
 _ADDRESS = re.compile(r"https?://|[/?]")
-_LINKS = tuple(
-    map(
-        steps_of,
-        (
-            *(
-                "next",
-                "next_url",
-                "nextUrl",
-                "next_page_url",
-                "nextPageUrl",
-                "next_link",
-                "nextLink",
-                "/@odata.nextLink",
-                "next_page",
-            ),
-            *("links.next", "links.next.href", "_links.next", "_links.next.href", "paging.next", "paging.next.link"),
-            *(
-                "pagination.next",
-                "pagination.next_url",
-                "pagination.next_link",
-                "meta.next",
-                "meta.next_url",
-                "meta.links.next",
-            ),
-        ),
-    )
-)
-_CURSORS = (
-    *(
+_LINKS = [
+    steps_of(path)
+    for path in [
         "next",
-        "cursor",
-        "next_cursor",
-        "nextCursor",
-        "next_token",
-        "nextToken",
-        "next_page_token",
-        "nextPageToken",
-        "continuation",
-    ),
-    *(
-        "meta.cursor",
-        "meta.next_cursor",
-        "meta.next_token",
-        "response_metadata.next_cursor",
-        "cursors.next",
-        "cursors.after",
-    ),
-    *(
-        "pagination.cursor",
-        "pagination.next_cursor",
-        "paging.cursors.after",
-        "paging.next.after",
-        "page_info.end_cursor",
-    ),
-)
-_MORE = (
+        "next_url",
+        "nextUrl",
+        "next_page_url",
+        "nextPageUrl",
+        "next_link",
+        "nextLink",
+        "/@odata.nextLink",
+        "next_page",
+        "links.next",
+        "links.next.href",
+        "_links.next",
+        "_links.next.href",
+        "paging.next",
+        "paging.next.link",
+        "pagination.next",
+        "pagination.next_url",
+        "pagination.next_link",
+        "meta.next",
+        "meta.next_url",
+        "meta.links.next",
+    ]
+]
+_CURSORS = [
+    "next",
+    "cursor",
+    "next_cursor",
+    "nextCursor",
+    "next_token",
+    "nextToken",
+    "next_page_token",
+    "nextPageToken",
+    "continuation",
+    "meta.cursor",
+    "meta.next_cursor",
+    "meta.next_token",
+    "response_metadata.next_cursor",
+    "cursors.next",
+    "cursors.after",
+    "pagination.cursor",
+    "pagination.next_cursor",
+    "paging.cursors.after",
+    "paging.next.after",
+    "page_info.end_cursor",
+]
+_MORE = [
     "has_more",
     "hasMore",
     "has_next",
@@ -76,8 +69,8 @@ _MORE = (
     "pagination.has_more",
     "pagination.hasMore",
     "meta.has_more",
-)
-_PAGES = (
+]
+_PAGES = [
     "total_pages",
     "totalPages",
     "pages",
@@ -85,7 +78,7 @@ _PAGES = (
     "meta.total_pages",
     "meta.last_page",
     "pagination.total_pages",
-)
+]
 
 
 class _Sign(NamedTuple):
