@@ -67,7 +67,7 @@ def ticks_file(tmp_path):
 
 @pytest.fixture
 def ticks(tmp_path):
-    """The endless job, running in this process over `tmp_path / "checkpoint"`; it has published an epoch."""
+    """The endless job, running in this process over `tmp_path / "checkpoint"`; it has published every one of its 7 keys."""
     started = []
 
     def start(parallelism=2, **options):
@@ -77,7 +77,14 @@ def ticks(tmp_path):
         deployment = job.compile(Deployment(checkpoint=str(tmp_path / "checkpoint"))).deployment
         published = threading.Event()
         engine = engine_for(deployment, local=True, **options)
-        running = RunningJob("ticks", engine, listener=lambda _: published.set())
+        rows = [0]
+
+        def count(epoch):
+            rows[0] += epoch.rows_in
+            if rows[0] >= 7:
+                published.set()
+
+        running = RunningJob("ticks", engine, listener=count)
         started.append(running)
         assert published.wait(30)
         return running
