@@ -1,0 +1,1 @@
+"""The service as Python calls: what the command line uses, and programs may."""

@@ -1,0 +1,1 @@
+"""What decides for many runs: metadata, lifecycle, dispatcher, nodes and claims, schedule, secrets, artifacts. Never imports pyspark."""
