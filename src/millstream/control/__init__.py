@@ -1,1 +1,1 @@
-"""What decides for many runs: metadata, lifecycle, dispatcher, nodes and claims, schedule, secrets, artifacts. Never imports pyspark."""
+"""What decides for many runs, without an engine: metadata, lifecycle, dispatcher, nodes, schedule, secrets, artifacts."""

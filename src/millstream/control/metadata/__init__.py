@@ -1,0 +1,1 @@
+"""What the service knows, in SQLite or PostgreSQL: tables, transactions, migrations."""

@@ -1,0 +1,128 @@
+"""`Metadata`: the service's database, opened; every act is one transaction of it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from millstream.database.url import DatabaseUrl, address_of
+from millstream.errors import ExternalFailure, InvalidStep
+from millstream.redaction import shown_url
+
+Clock = Callable[[], dt.datetime]
+_BUSY_MS = 5000
+_PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", f"busy_timeout={_BUSY_MS}")
+"""Per connection: SQLite takes orphan rows otherwise, and gives up at once where another writes."""
+_CONNECT: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+
+
+def utc_now() -> dt.datetime:
+    """This machine's clock."""
+    return dt.datetime.now(dt.UTC)
+
+
+class Metadata:
+    """Tables of the service in SQLite or PostgreSQL.
+
+    Args:
+        url: `sqlite:///path` or `postgresql://user@host/database`.
+        clock: what time it is, for tests; without one, SQLite goes by this machine, PostgreSQL by the server's clock.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self.url = _checked(url)
+        self._clock = clock
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether one machine only may use it."""
+        return self.url.kind == "sqlite"
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """One transaction: committed at the end of the body, undone where the body raises.
+
+        Raises:
+            ExternalFailure: (CTL-002) the database does not answer.
+        """
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as problem:
+            raise _unreachable(self.url, problem) from problem
+        except DBAPIError as problem:
+            if problem.connection_invalidated:
+                raise _unreachable(self.url, problem) from problem
+            raise
+
+    def now(self, connection: Connection) -> dt.datetime:
+        """The time by which leases are judged: no two machines' clocks are compared."""
+        if self._clock is not None:
+            return self._clock()
+        if self.is_sqlite:
+            return utc_now()
+        told: dt.datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return told.astimezone(dt.UTC)
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()
+
+
+def _checked(url: str) -> DatabaseUrl:
+    try:
+        return address_of(url)
+    except ValueError as problem:
+        msg = "metadata cannot be kept there"
+        hint = "pass for example --database sqlite:///metadata.db"
+        raise InvalidStep(msg, code="CTL-001", found=shown_url(url), known=str(problem), hint=hint) from None
+
+
+def _sqlite(url: DatabaseUrl) -> Engine:
+    Path(url.path).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        f"sqlite:///{url.path}", connect_args={"check_same_thread": False, "timeout": _BUSY_MS / 1000}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepared(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN would come too late
+        cursor = connection.cursor()
+        for pragma in _PRAGMAS:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A transaction that reads first and writes then would find the database busy, without waiting.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgres(url: DatabaseUrl) -> Engine:
+    def connect() -> Any:
+        # libpq reads the url itself: hosts, sockets and parameters mean here what they mean everywhere.
+        return psycopg.connect(url.driver, **_CONNECT)
+
+    return create_engine("postgresql+psycopg://", creator=connect, pool_pre_ping=True, pool_size=5, max_overflow=15)
+
+
+def _unreachable(url: DatabaseUrl, problem: Exception) -> ExternalFailure:
+    msg = "the service's database does not answer"
+    found = f"{url.shown}: {problem.__cause__ or problem}"
+    return ExternalFailure(msg, code="CTL-002", found=found, hint="start it; what was under way is done again then")
