@@ -1,0 +1,167 @@
+"""Definitions of jobs: submitted once per name, every change a version of its own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from millstream.control.act import Act
+from millstream.control.dispatcher.planned import Planned
+from millstream.control.lifecycle.states import OPEN
+from millstream.control.metadata.tables.jobs import job_definition, job_version
+from millstream.control.metadata.tables.runs import execution
+from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
+from millstream.control.settings import JobSettings
+
+
+class Submission(NamedTuple):
+    """A job as somebody hands it in, compiled."""
+
+    planned: Planned
+    definition: dict[str, Any]
+    settings: JobSettings
+    parallelism: int | None = None
+    max_retry_times: int = 3
+    description: str | None = None
+    artifact: str | None = None
+
+
+def submit(act: Act, job: Submission) -> Row[Any]:
+    """Take a new job in; a name that was deleted may be taken again, and its versions go on.
+
+    Raises:
+        StateConflict: (CTL-021) there is a job of that name.
+    """
+    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
+    values = {**_columns(job), "version": 1, "create_time": act.now, "update_time": act.now}
+    added = statement.insert(job_definition).values(**values, desired="STOPPED").on_conflict_do_nothing()
+    row = act.connection.execute(added.returning(job_definition)).first()
+    row = row or _revived(act, job)
+    _write_version(act, row, job)
+    return row
+
+
+def _revived(act: Act, job: Submission) -> Row[Any]:
+    name = job.planned.name
+    matching = job_definition.c.job_name == name, job_definition.c.deleted_time.is_not(None)
+    values = {**_columns(job), "version": job_definition.c.version + 1, "update_time": act.now, "deleted_time": None}
+    changed = update(job_definition).where(*matching).values(**values, desired="STOPPED", enabled=True)
+    row = act.connection.execute(changed.returning(job_definition)).first()
+    if row is None:
+        msg = f"there is a job {name!r} already"
+        hint = "submit it as a new version, or under another name"
+        raise StateConflict(msg, code="CTL-021", found=repr(name), hint=hint)
+    return row
+
+
+def new_version(act: Act, name: str, job: Submission, *, expected: int | None) -> Row[Any]:
+    """Replace the definition of a job; runs that go on keep theirs until they are started again.
+
+    Raises:
+        StaleVersion: (CTL-022) it is no longer at the version that the asker had seen.
+    """
+    now = job_of(act, name)
+    if job.planned.name != name:
+        msg = "the definition names another job"
+        raise StateConflict(msg, code="CTL-023", found=repr(job.planned.name), known=repr(name), hint="keep its name")
+    if expected is not None and now.version != expected:
+        raise _stale(now.version, expected)
+    matching = job_definition.c.id == now.id, job_definition.c.version == now.version
+    changed = update(job_definition).where(*matching)
+    changed = changed.values(**_columns(job), version=now.version + 1, update_time=act.now)
+    row = act.connection.execute(changed.returning(job_definition)).first()
+    if row is None:
+        raise _stale(now.version + 1, now.version)
+    _write_version(act, row, job)
+    return row
+
+
+def _stale(found: int, expected: int) -> StaleVersion:
+    msg = "the job was changed in the meantime"
+    hint = "read it again, and make the change to what it is now"
+    return StaleVersion(msg, code="CTL-022", found=f"version {found}", known=f"version {expected}", hint=hint)
+
+
+def _columns(job: Submission) -> dict[str, Any]:
+    return {
+        "job_name": job.planned.name,
+        "job_type": job.planned.mode,
+        "dag_definition": job.definition,
+        "description": job.description,
+        "parallelism": job.parallelism,
+        "max_retry_times": job.max_retry_times,
+        "fingerprint": job.planned.fingerprint,
+        "artifact_sha256": job.artifact,
+        "settings": msgspec.to_builtins(job.settings),
+    }
+
+
+def _write_version(act: Act, row: Row[Any], job: Submission) -> None:
+    values = {
+        "job_id": row.id,
+        "version": row.version,
+        "dag_definition": job.definition,
+        "parallelism": job.parallelism,
+        "settings": msgspec.to_builtins(job.settings),
+        "plan": msgspec.to_builtins(job.planned),
+        "fingerprint": job.planned.fingerprint,
+        "artifact_sha256": job.artifact,
+        "create_time": act.now,
+        "created_by": act.actor,
+    }
+    act.connection.execute(insert(job_version).values(**values))
+
+
+def job_of(act: Act, name: str) -> Row[Any]:
+    """A job by its name, or by the number of its row.
+
+    Raises:
+        UnknownName: (CTL-024) there is none.
+    """
+    matching = job_definition.c.job_name == name
+    row = act.connection.execute(
+        select(job_definition).where(matching, job_definition.c.deleted_time.is_(None))
+    ).first()
+    if row is None:
+        msg = "there is no such job"
+        raise UnknownName(msg, code="CTL-024", found=repr(name), hint="see what there is: millstream list")
+    return row
+
+
+def version_of(act: Act, job_id: int, version: int) -> Row[Any]:
+    """One version of a job.
+
+    Raises:
+        UnknownName: (CTL-025) it has none of that number.
+    """
+    matching = job_version.c.job_id == job_id, job_version.c.version == version
+    row = act.connection.execute(select(job_version).where(*matching)).first()
+    if row is None:
+        msg = "the job has no such version"
+        raise UnknownName(msg, code="CTL-025", found=str(version), hint="list its versions")
+    return row
+
+
+def change(act: Act, name: str, **values: Any) -> Row[Any]:
+    """Switch a job on or off, or change how often it is tried again: no version of its own."""
+    job = job_of(act, name)
+    changed = update(job_definition).where(job_definition.c.id == job.id).values(update_time=act.now, **values)
+    return act.connection.execute(changed.returning(job_definition)).one()
+
+
+def delete(act: Act, name: str) -> Row[Any]:
+    """Take a job out; its runs and savepoints stay known, its name is free.
+
+    Raises:
+        StateConflict: (CTL-026) a run of it has not ended.
+    """
+    job = job_of(act, name)
+    open_run = select(execution.c.execution_id).where(execution.c.job_id == job.id, execution.c.status.in_(OPEN))
+    active = act.connection.execute(open_run.limit(1)).scalar()
+    if active is not None:
+        msg = "a run of the job has not ended"
+        raise StateConflict(msg, code="CTL-026", found=f"run {active}", hint="stop or cancel it first")
+    return change(act, name, deleted_time=act.now, desired="STOPPED")

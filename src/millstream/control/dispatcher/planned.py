@@ -1,0 +1,36 @@
+"""`Planned`: what the service knows of a job without running any of its code."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A definition, compiled by a process of its own."""
+
+    name: str
+    mode: str
+    fingerprint: str
+    is_bounded: bool
+    parallelism: int
+    guarantee: str
+    layers: dict[str, Any] = {}
+    """The layers of the plan as JSON values, for people."""
+    texts: dict[str, str] = {}
+    """The layers of the plan as text."""
+    report: str = ""
+    """What the guarantee rests on."""
+    steps: list[dict[str, Any]] = []
+    secrets: list[str] = []
+    """Names that the definition mentions as `${secret:NAME}`."""
+    params: list[dict[str, Any]] = []
+
+
+class Planner(Protocol):
+    """Compiles a definition; what is wrong with it is raised."""
+
+    def __call__(self, definition: dict[str, Any], *, code: str | None, parallelism: int | None) -> Planned:
+        """The plan. `code` is the folder of the job's unpacked artifact."""
+        ...

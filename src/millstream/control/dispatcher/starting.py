@@ -1,0 +1,118 @@
+"""Runs begin here: persisted first, then claimed by a node. One key per trigger, one open run per slot."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from millstream.control.act import Act
+from millstream.control.dispatcher.definitions import job_of, version_of
+from millstream.control.lifecycle.moves import record
+from millstream.control.lifecycle.states import OPEN, Status
+from millstream.control.metadata.tables.jobs import job_definition
+from millstream.control.metadata.tables.runs import execution
+from millstream.control.refusals import StateConflict
+from millstream.errors import InvalidStep
+
+
+class StartOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the person who starts a run says; stored with it, so that every attempt starts alike."""
+
+    from_savepoint: str | None = None
+    allow_dropped_state: bool = False
+    ignore_state_once: bool = False
+    on_newer_output: str = "refuse"
+    carry: str | None = None
+    parallelism: int | None = None
+    master: str | None = None
+    params: dict[str, Any] = {}
+    interval_start: str | None = None
+    interval_end: str | None = None
+    fire_time: str | None = None
+    version: int | None = None
+
+
+def options_of(given: dict[str, Any]) -> StartOptions:
+    """What was asked for, checked.
+
+    Raises:
+        InvalidStep: (CTL-030) an unknown name or a value that does not fit.
+    """
+    try:
+        return msgspec.convert(given, StartOptions)
+    except msgspec.ValidationError as problem:
+        msg = "the run cannot be started like that"
+        known = ", ".join(StartOptions.__struct_fields__)
+        raise InvalidStep(msg, code="CTL-030", found=str(problem), known=known, hint="correct that option") from None
+
+
+def start(act: Act, name: str, options: StartOptions, *, trigger: str | None = None, slot: int = 0) -> Row[Any]:
+    """Start a run of a job; the same trigger again gives the same run.
+
+    Raises:
+        StateConflict: (CTL-031) the job is switched off, or (CTL-032) a run of it has not ended.
+    """
+    job = job_of(act, name)
+    if not job.enabled:
+        msg = "the job is switched off"
+        raise StateConflict(msg, code="CTL-031", found=repr(name), hint=f"millstream job enable {name}")
+    run = start_run(act, job, options, trigger=trigger or f"manual:{uuid.uuid4().hex}", slot=slot)
+    if run is None:
+        raise _occupied(act, job.id, slot)
+    if job.job_type == "STREAMING":
+        act.connection.execute(update(job_definition).where(job_definition.c.id == job.id).values(desired="RUNNING"))
+    return run
+
+
+def start_run(act: Act, job: Row[Any], options: StartOptions, *, trigger: str, slot: int = 0) -> Row[Any] | None:
+    """A run of a job, persisted; `None` where another run holds the slot. The same trigger gives the run that it made."""
+    known = select(execution).where(execution.c.job_id == job.id, execution.c.trigger_id == trigger)
+    existing = act.connection.execute(known).first()
+    if existing is not None:
+        return existing
+    version = version_of(act, job.id, options.version or job.version)
+    values = _new_run(act, job, options, version=version.version, trigger=trigger, slot=slot)
+    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
+    try:
+        # Both unique keys are conflicts here: whose it was is told by looking again.
+        added = statement.insert(execution).values(**values).on_conflict_do_nothing().returning(execution)
+        run = act.connection.execute(added).first()
+    except IntegrityError as problem:
+        msg = "the run could not be written"
+        raise StateConflict(msg, code="CTL-033", found=str(problem.orig), hint="try again") from problem
+    if run is None:
+        return act.connection.execute(known).first()
+    cause = act.cause("submitted", trigger=trigger)
+    record(act.connection, run.execution_id, "submitted", cause, now=act.now, token=0, after=Status.SCHEDULED)
+    return run
+
+
+def _new_run(
+    act: Act, job: Row[Any], options: StartOptions, *, version: int, trigger: str, slot: int
+) -> dict[str, Any]:
+    return {
+        "execution_id": uuid.uuid4().hex,
+        "job_id": job.id,
+        "job_name": job.job_name,
+        "status": Status.SCHEDULED,
+        "start_time": act.now,
+        "not_before": act.now,
+        "job_version": version,
+        "trigger_id": trigger,
+        "slot_no": slot,
+        "options": msgspec.to_builtins(options),
+        "failures": [],
+    }
+
+
+def _occupied(act: Act, job_id: int, slot: int) -> StateConflict:
+    matching = execution.c.job_id == job_id, execution.c.slot_no == slot, execution.c.status.in_(OPEN)
+    other = act.connection.execute(select(execution.c.execution_id, execution.c.status).where(*matching)).first()
+    found = "a run" if other is None else f"run {other.execution_id} is {other.status}"
+    msg = "the job runs already"
+    raise StateConflict(msg, code="CTL-032", found=found, hint="stop it first, or wait for its end")

@@ -1,0 +1,1 @@
+"""What becomes of a run that failed: whether and when it starts again."""

@@ -1,0 +1,66 @@
+"""A run that failed: what is written down of it, and what its restart rule makes of it, in one transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, select
+
+from millstream.control.act import Act
+from millstream.control.lifecycle.moves import move
+from millstream.control.lifecycle.states import Status
+from millstream.control.metadata.tables.jobs import job_definition, job_version
+from millstream.control.metadata.tables.runs import execution
+from millstream.control.restart.rules import Failure, RestartRule, Verdict, decide, forgiven
+
+_LONGEST = 4000
+
+
+def fail(act: Act, run: Row[Any], failure: Failure, message: str, *, token: int | None) -> bool:
+    """Move a run to FAILED, and on to its next attempt or its end; `False` where another was first."""
+    past = [dt.datetime.fromisoformat(each) for each in run.failures]
+    rule, max_retries = _rule_of(act, run)
+    kept = forgiven(rule, past, failure.at)
+    retries = run.retry_count if len(kept) == len(past) else len(kept)
+    cause = act.cause(message[:_LONGEST], code=failure.code, domain=failure.domain)
+    written = {
+        "error_message": message[:_LONGEST],
+        "error_code": failure.code,
+        "error_class": failure.domain,
+        "failures": [each.isoformat() for each in ([*kept, failure.at] if failure.counts else kept)],
+        "node_id": None,
+        "driver": None,
+    }
+    moved = move(
+        act.connection, run.execution_id, Status(run.status), Status.FAILED, cause, now=act.now, token=token, **written
+    )
+    if not moved:
+        return False
+    draw = random.random()
+    verdict = decide(rule, kept, failure, retries=retries, max_retries=max_retries, draw=draw)
+    _go_on(act, run, verdict, retries=retries + 1 if failure.counts else retries)
+    return True
+
+
+def _go_on(act: Act, run: Row[Any], verdict: Verdict, *, retries: int) -> None:
+    """Where a run goes from FAILED; one that people asked to end is not tried again."""
+    wanted = act.connection.execute(select(execution.c.wanted).where(execution.c.id == run.id)).scalar_one()
+    after: Status = Status.SCHEDULED
+    values: dict[str, Any] = {"retry_count": retries, "not_before": verdict.at}
+    reason = verdict.reason
+    if wanted is not None:
+        after, values, reason = Status.CANCELLED, {}, f"it was to end by {wanted}: not tried again"
+    elif verdict.at is None:
+        after, values = Status.DEAD, {}
+    move(act.connection, run.execution_id, Status.FAILED, after, act.cause(reason), now=act.now, **values)
+
+
+def _rule_of(act: Act, run: Row[Any]) -> tuple[RestartRule, int]:
+    version = job_version.c.job_id == run.job_id, job_version.c.version == run.job_version
+    settings = act.connection.execute(select(job_version.c.settings).where(*version)).scalar_one()
+    limit = select(job_definition.c.max_retry_times).where(job_definition.c.id == run.job_id)
+    rule = msgspec.convert(settings.get("restart", {}), RestartRule)
+    return rule, act.connection.execute(limit).scalar_one()
