@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
@@ -56,7 +57,7 @@ def forgiven(rule: RestartRule, past: Sequence[dt.datetime], failed: dt.datetime
     """The failures that still count: those behind the last quiet time, and for a rate those of its interval."""
     span = rule.interval if rule.strategy == "failure_rate" else rule.reset_after
     kept: list[dt.datetime] = []
-    for before, after in zip(past, [*past[1:], failed], strict=True):
+    for before, after in itertools.pairwise([*past, failed]):
         age = (failed - before if rule.strategy == "failure_rate" else after - before).total_seconds()
         kept = [*kept, before] if age <= span else []
     return kept
