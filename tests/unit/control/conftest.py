@@ -63,7 +63,7 @@ def act(metadata):
 
 
 def planned(name="orders", mode="STREAMING", **more):
-    values = {"fingerprint": "f1", "is_bounded": mode != "STREAMING", "parallelism": 2, "guarantee": "exactly_once"}
+    values = {"fingerprint": "f1", "parallelism": 2, "guarantee": "exactly_once"}
     return Planned(name=name, mode=mode, **{**values, **more})
 
 

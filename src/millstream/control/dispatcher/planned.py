@@ -13,15 +13,14 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     mode: str
     fingerprint: str
-    is_bounded: bool
     parallelism: int
     guarantee: str
     layers: dict[str, Any] = {}
     """The layers of the plan as JSON values, for people."""
     texts: dict[str, str] = {}
     """The layers of the plan as text."""
-    report: str = ""
-    """What the guarantee rests on."""
+    charts: dict[str, str] = {}
+    """The layers of the plan as Mermaid flowcharts."""
     steps: list[dict[str, Any]] = []
     secrets: list[str] = []
     """Names that the definition mentions as `${secret:NAME}`."""

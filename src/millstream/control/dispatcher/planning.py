@@ -1,0 +1,68 @@
+"""Compiles definitions in a process of their own: the service runs no code of a job, and none of it runs for long."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+
+from millstream import errors
+from millstream.control.dispatcher.planned import Planned
+from millstream.control.drivers.launch import clean_environment
+from millstream.errors import ExternalFailure, InvalidPlan, MillstreamError
+
+_MODULE = "millstream.driver.service.planning"
+_SECONDS = 90.0
+_SHOWN = 500
+
+
+def planned_apart(definition: dict[str, Any], *, code: str | None, parallelism: int | None) -> Planned:
+    """The plan of a definition.
+
+    Raises:
+        MillstreamError: what is wrong with it, as the compiler said it.
+        InvalidPlan: (CTL-027) the process that was to compile it broke off.
+        ExternalFailure: (CTL-028) it did not come to an end.
+    """
+    asked = json.dumps({"definition": definition, "code": code, "parallelism": parallelism})
+    # Safe path: modules are not looked for in the working directory of the server.
+    command = [sys.executable, "-P", "-m", _MODULE]
+    try:
+        child = subprocess.run(
+            command,
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            env=clean_environment(os.environ),
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        msg = f"the job was not compiled in {_SECONDS:g} s"
+        raise ExternalFailure(msg, code="CTL-028", hint="see what its file does when it is imported") from None
+    return _told(child)
+
+
+def _told(child: subprocess.CompletedProcess[str]) -> Planned:
+    try:
+        told = json.loads(child.stdout)
+    except ValueError:
+        msg = "the process that was to compile the job broke off"
+        found = f"exit code {child.returncode}: {child.stderr[-_SHOWN:].strip()}"
+        raise InvalidPlan(msg, code="CTL-027", found=found, hint="try it by hand: millstream validate") from None
+    if "error" in told:
+        raise _refusal(told["error"])
+    return msgspec.convert(told["planned"], Planned)
+
+
+def _refusal(facts: dict[str, Any]) -> MillstreamError:
+    """The error as the compiler raised it."""
+    kind = getattr(errors, str(facts.get("kind")), InvalidPlan)
+    kind = kind if isinstance(kind, type) and issubclass(kind, MillstreamError) else InvalidPlan
+    fields = {name: facts.get(name) for name in ("code", "step", "found", "known", "hint")}
+    return kind(facts.get("message") or "the job cannot be compiled", **fields)

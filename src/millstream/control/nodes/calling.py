@@ -1,0 +1,100 @@
+"""How servers ask nodes: the address and the key of a node stand in its row."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+
+from millstream.control.act import acting
+from millstream.control.dispatcher.stopping import run_of
+from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.tables.nodes import node
+from millstream.control.metadata.tables.runs import run_event
+from millstream.control.refusals import UnknownName
+from millstream.errors import ExternalFailure
+
+_SECONDS = 5.0
+_ACTOR = re.compile(r"node:(.+)")
+
+
+class RunPlace(NamedTuple):
+    """Where a run is, or was last."""
+
+    run: str
+    token: int
+    address: str
+    key: str
+
+
+class NodeCalls:
+    """Asks the node that has a run what only it knows."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    def newest(self, run: str, kind: str) -> dict[str, Any] | None:
+        """The newest report of a run that goes on."""
+        found: dict[str, Any] | None = self._ask(self._place(run), "live", kind=kind)
+        return found
+
+    def epochs(self, run: str, limit: int) -> list[dict[str, Any]]:
+        """Its newest epochs, oldest first."""
+        found: list[dict[str, Any]] = self._ask(self._place(run), "epochs", limit=limit)
+        return found
+
+    def subtasks(self, run: str) -> list[dict[str, Any]]:
+        """What its subtasks did in the last epochs."""
+        found: list[dict[str, Any]] = self._ask(self._place(run), "subtasks")
+        return found
+
+    def logs(self, run: str, token: int | None = None) -> list[str]:
+        """The names of its logs, of the newest attempt or of one that is named by its token."""
+        place = self._place(run, token)
+        found: list[str] = self._ask(place, "logs", token=place.token)
+        return found
+
+    def log(self, run: str, name: str, offset: int, limit: int, token: int | None = None) -> tuple[bytes, int, int]:
+        """A part of a log, where the next part begins, and how long the log is now."""
+        place = self._place(run, token)
+        part = self._ask(place, "log", token=place.token, name=name, offset=offset, limit=limit)
+        return base64.b64decode(part["content"]), part["next_offset"], part["size"]
+
+    def _place(self, run: str, token: int | None = None) -> RunPlace:
+        """The node that claimed the run last, or under a token."""
+        with acting(self._metadata) as act:
+            identifier = run_of(act, run).execution_id
+            claimed = run_event.c.execution_id == identifier, run_event.c.to_status == "INITIALIZING"
+            claims = select(run_event.c.actor, run_event.c.token).where(*claimed).order_by(run_event.c.seq.desc())
+            claims = claims if token is None else claims.where(run_event.c.token == token)
+            last = act.connection.execute(claims.limit(1)).first()
+            name = None if last is None else _ACTOR.fullmatch(last.actor)
+            row = None if name is None else act.connection.execute(select(node).where(node.c.id == name[1])).first()
+        if last is None or row is None or row.address is None:
+            msg = "no node has had this run"
+            raise UnknownName(msg, code="CTL-044", found=repr(run), hint="wait until it is claimed")
+        return RunPlace(identifier, last.token, row.address, row.channel_key)
+
+    def _ask(self, place: RunPlace, question: str, **asked: object) -> Any:
+        import httpx2
+
+        url = f"{place.address}/runs/{place.run}/{question}"
+        try:
+            answer = httpx2.get(
+                url,
+                params={name: str(value) for name, value in asked.items()},
+                headers={"Authorization": f"Bearer {place.key}"},
+                timeout=_SECONDS,
+                trust_env=False,
+            )
+            body = answer.json()
+        except (httpx2.HTTPError, ValueError) as problem:
+            msg = "the node of the run does not answer"
+            hint = "see whether it lives: millstream node list"
+            raise ExternalFailure(msg, code="CTL-045", found=f"{place.address}: {problem}", hint=hint) from None
+        if answer.status_code != 200:
+            fields = {name: body.get(name) for name in ("code", "found", "known", "hint")}
+            raise UnknownName(body.get("message", "the node refused"), **fields)
+        return body["value"]

@@ -1,0 +1,86 @@
+"""Drivers as processes of this machine: one folder for each claim, under the data directory of the node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+
+from millstream.contract.driver_protocol import DriverIdentity, DriverReport, RunSpec
+from millstream.contract.run_folder import BadRunFolder, DriverFolder
+from millstream.control.drivers.launch import launch
+from millstream.control.drivers.link import DriverLink
+from millstream.control.drivers.processes import is_alive, kill
+from millstream.control.nodes.host import OnReport
+
+_REPORT = msgspec.json.Decoder(DriverReport)
+
+
+class LocalDrivers:
+    """Starts and finds driver processes."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._launched: dict[Path, DriverIdentity] = {}
+
+    def folder(self, run: str, token: int) -> DriverFolder:
+        """Where the files of one claim are: attempts do not share any."""
+        return DriverFolder(self._runs / f"{run}.{token}")
+
+    def launch(self, spec: RunSpec) -> None:
+        """Start a process for a run."""
+        folder = self.folder(spec.run, spec.token)
+        self._launched[folder.root] = launch(folder, spec)
+
+    def link(self, run: str, token: int, *, from_seq: int, on_report: OnReport) -> DriverLink:
+        """Connect to the driver of a run, and stay connected while it lives."""
+        folder = self.folder(run, token)
+        identity = self._identity(folder)
+        assert identity is not None, "a driver that is connected to was started or found"
+        return DriverLink(folder, folder.read_spec(), identity, on_report, from_seq=from_seq)
+
+    def _identity(self, folder: DriverFolder) -> DriverIdentity | None:
+        with contextlib.suppress(BadRunFolder):
+            return self._launched.get(folder.root) or folder.read_identity()
+        return None
+
+    def is_alive(self, run: str, token: int) -> bool | None:
+        """Whether its process lives; `None` while it has not said who it is."""
+        identity = self._identity(self.folder(run, token))
+        return None if identity is None else is_alive(identity)
+
+    def last_words(self, run: str, token: int, *, after: int) -> list[DriverReport]:
+        """What a driver that ended in order left behind: its journal behind a number, and its result."""
+        folder = self.folder(run, token)
+        with contextlib.suppress(BadRunFolder, OSError):
+            result = folder.read_result()
+            if result is not None and result.token == token:
+                words = [each for each in _journal(folder) if after < each.seq < result.seq]
+                return [*words, result]
+        return []
+
+    def stop(self, run: str, token: int) -> None:
+        """Tell its process to stop, as its job wishes to be stopped."""
+        identity = self._identity(self.folder(run, token))
+        if identity is not None and is_alive(identity):
+            with contextlib.suppress(OSError):
+                os.kill(identity.pid, signal.SIGTERM)
+
+    def kill(self, run: str, token: int) -> None:
+        """End all of its processes now."""
+        identity = self._identity(self.folder(run, token))
+        if identity is not None:
+            kill(identity)
+
+
+def _journal(folder: DriverFolder) -> list[DriverReport]:
+    """Reports that were written down; a line that a crash cut short is none."""
+    reports = []
+    for path in (folder.journal.with_name(f"{folder.journal.name}.1"), folder.journal):
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            with contextlib.suppress(msgspec.DecodeError):
+                reports.append(_REPORT.decode(line))
+    return reports

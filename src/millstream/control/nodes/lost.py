@@ -1,0 +1,33 @@
+"""A run whose driver is gone without having said how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from millstream.control.act import Act
+from millstream.control.dispatcher.reconcile import settle
+from millstream.control.dispatcher.stopping import run_of
+from millstream.control.lifecycle.moves import move
+from millstream.control.lifecycle.states import Status
+from millstream.control.nodes.claims import lease_name, release
+from millstream.control.operations import done, open_operations
+from millstream.control.restart.failing import fail
+from millstream.control.restart.rules import Failure
+
+
+def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False) -> None:
+    """The run failed, or is cancelled if that is what was wanted; what was not durable is done again by the next attempt."""
+    if is_cancelled:
+        reason = act.cause(f"ended by force: {cause}")
+        move(
+            act.connection, run.execution_id, Status.CANCELLING, Status.CANCELLED, reason, now=act.now, token=run.token
+        )
+        for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
+            done(act, each.id, status=Status.CANCELLED)
+    else:
+        failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-052")
+        fail(act, run, failure, cause, token=run.token)
+    release(act, lease_name(run.job_id, run.slot_no), run.token)
+    settle(act, run_of(act, run.execution_id))

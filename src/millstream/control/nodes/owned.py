@@ -1,0 +1,67 @@
+"""One run that this node answers for."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from typing import Any
+
+from sqlalchemy import Row
+
+from millstream.contract.driver_protocol import DriverReport
+from millstream.control.nodes.claims import lease_name
+from millstream.control.nodes.host import Link
+from millstream.control.nodes.live import LiveView
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class OwnedRun:
+    """What the node knows of it. Reports come in by a thread of the link, and are taken by the node's own."""
+
+    id: str
+    job_id: int
+    slot: int
+    token: int
+    since: float
+    """When the node began to answer for it, by the clock that only rises."""
+    link: Link | None = None
+    seq: int = 0
+    """The newest report that is written down."""
+    asked: set[str] = dataclasses.field(default_factory=set)
+    """Operations that the driver was asked for by this process."""
+    is_stopped: bool = False
+    """Its process was told to stop."""
+    is_dumped: bool = False
+    """It was silent, and asked what its threads do."""
+    cancelled_at: float | None = None
+    inbox: collections.deque[DriverReport] = dataclasses.field(default_factory=collections.deque)
+    live: LiveView = dataclasses.field(default_factory=LiveView)
+
+    @classmethod
+    def of(cls, run: Row[Any], token: int, since: float) -> OwnedRun:
+        """From its row."""
+        driver = run.driver or {}
+        seq = driver.get("seq", 0) if driver.get("token") == token else 0
+        return cls(id=run.execution_id, job_id=run.job_id, slot=run.slot_no, token=token, since=since, seq=seq)
+
+    @property
+    def lease(self) -> str:
+        """The lease under which it is held."""
+        return lease_name(self.job_id, self.slot)
+
+    def take(self, report: DriverReport) -> None:
+        """A report came; a driver that is connected to again tells some of them twice."""
+        self.live.note(report)
+        if report.seq > 0:
+            self.inbox.append(report)
+
+    def waiting(self, limit: int) -> list[DriverReport]:
+        """Reports that are not written down yet; they stay until `written` says that they are."""
+        return list(itertools.islice(self.inbox, limit))
+
+    def written(self, reports: list[DriverReport]) -> None:
+        """These are in the database for good."""
+        for _ in reports:
+            self.inbox.popleft()
+        self.seq = max([self.seq, *(report.seq for report in reports)])

@@ -1,0 +1,84 @@
+"""From a claimed run to what its driver is told: definition, settings, places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Row
+
+from millstream.contract.driver_protocol import RunSpec
+from millstream.control.act import Act
+from millstream.control.dispatcher.definitions import version_of
+from millstream.control.dispatcher.starting import StartOptions
+from millstream.control.settings import JobSettings
+
+SecretValues = Callable[[Collection[str]], Mapping[str, str]]
+
+
+class Places(NamedTuple):
+    """Where a node finds and keeps things."""
+
+    checkpoints: Path
+    """One directory per job and slot; on storage that every node sees, where there are several."""
+    code: Callable[[str], Path] | None = None
+    """The unpacked artifact of a digest."""
+
+
+def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
+    """What the driver of a run is told."""
+    version = version_of(act, run.job_id, run.job_version)
+    settings = msgspec.convert(version.settings, JobSettings)
+    options = msgspec.convert(run.options, StartOptions)
+    interval = {"interval_start": options.interval_start, "interval_end": options.interval_end}
+    return RunSpec(
+        run=run.execution_id,
+        token=token,
+        job=run.job_name,
+        version=run.job_version,
+        attempt=run.attempt,
+        definition=version.dag_definition,
+        code=_code(version.artifact_sha256, places),
+        engine=settings.engine,
+        master=options.master or settings.master,
+        parallelism=options.parallelism or version.parallelism,
+        checkpoint=checkpoint_of(settings, places.checkpoints, run.job_name, run.slot_no),
+        manifests=settings.manifests,
+        state_backend=settings.state_backend,
+        start=_start(options),
+        params={**options.params, **{name: value for name, value in interval.items() if value is not None}},
+        confs=settings.confs,
+        epochs=_epochs(settings),
+        on_stop=settings.on_stop,
+        memory_limit=settings.memory_limit,
+        secret_names=list((version.plan or {}).get("secrets", [])),
+    )
+
+
+def checkpoint_of(settings: JobSettings, root: Path, job: str, slot: int) -> str:
+    """The directory of a slot's checkpoint: the first slot has the job's own."""
+    base = settings.checkpoint or str(root / job)
+    return base if slot == 0 else f"{base}-slot-{slot}"
+
+
+def _code(digest: str | None, places: Places) -> str | None:
+    if digest is None:
+        return None
+    assert places.code is not None, "a service that takes artifacts in has a place for their code"
+    return str(places.code(digest))
+
+
+def _start(options: StartOptions) -> dict[str, Any]:
+    names = ("from_savepoint", "on_newer_output", "allow_dropped_state", "ignore_state_once", "carry")
+    return {name: getattr(options, name) for name in names if getattr(options, name) not in (None, False)}
+
+
+def _epochs(settings: JobSettings) -> dict[str, Any]:
+    return {
+        "min_pause": settings.min_pause,
+        "timeout": settings.epoch_timeout,
+        "retained": settings.retained,
+        "tolerated_failures": settings.tolerated_failures,
+    }

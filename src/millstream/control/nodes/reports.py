@@ -1,0 +1,168 @@
+"""Reports of drivers, written down: every one can come twice, and changes nothing the second time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Row, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from millstream.contract.driver_protocol import DriverReport
+from millstream.control.act import Act
+from millstream.control.dispatcher.reconcile import settle
+from millstream.control.dispatcher.stopping import run_of
+from millstream.control.lifecycle.moves import move, record
+from millstream.control.lifecycle.states import OWNED, Status, is_legal
+from millstream.control.metadata.tables.jobs import job_definition
+from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, savepoint
+from millstream.control.nodes.claims import lease_name, release
+from millstream.control.operations import done, failed, open_operations
+from millstream.control.restart.failing import fail
+from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
+
+StateData = Callable[[int], dict[str, Any] | None]
+"""What the manifest of an epoch says, as the index keeps it."""
+_KEPT_ROWS = 10
+"""Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
+
+
+class ReportWriter:
+    """Writes the reports of one run in the transaction of an act."""
+
+    def __init__(self, act: Act, token: int, state_data: StateData) -> None:
+        self._act, self._token, self._state_data = act, token, state_data
+
+    def write(self, run: Row[Any], reports: list[DriverReport]) -> bool:
+        """Take reports in their order; `False` says that the run has come to its end by them."""
+        seq = (run.driver or {}).get("seq", 0) if (run.driver or {}).get("token") == self._token else 0
+        fresh = [report for report in reports if report.seq > seq]
+        if not fresh:
+            return True
+        self._count(run, [report.body for report in fresh if report.type == "epoch"], fresh[-1].seq)
+        epochs = [report for report in fresh if report.type == "epoch"]
+        for report in epochs[-_KEPT_ROWS:]:
+            self._epoch(run.execution_id, report)
+        for report in fresh:
+            self._one(run.execution_id, report)
+        return not any(report.type == "result" for report in fresh)
+
+    def _one(self, run: str, report: DriverReport) -> None:
+        match report.type:
+            case "state":
+                self._state(run, report)
+            case "answer":
+                self._answer(run, report.body)
+            case "dead_letters":
+                self._dead_letters(run, report)
+            case "result":
+                end(self._act, run_of(self._act, run), self._token, report.body)
+
+    def _count(self, run: Row[Any], epochs: list[dict[str, Any]], seq: int) -> None:
+        """Rows in the run's own row; the newest epoch stands there for lists of runs."""
+        values: dict[str, Any] = {"driver": {**(run.driver or {}), "token": self._token, "seq": seq}}
+        if epochs:
+            rows, newest = sum(each["rows_in"] for each in epochs), epochs[-1]
+            bad = sum(counts.get("failed", 0) for each in epochs for counts in each.get("counts", {}).values())
+            values["processed_records"] = execution.c.processed_records + rows
+            values["failed_records"] = execution.c.failed_records + bad
+            values["throughput"] = round(newest["rows_in"] / max(newest["seconds"], 0.001), 2)
+            names = ("epoch", "rows_in", "rows_out", "seconds", "lag", "watermark", "terminal")
+            values["progress"] = {name: newest.get(name) for name in names}
+        self._act.connection.execute(update(execution).where(execution.c.id == run.id).values(**values))
+
+    def _state(self, run: str, report: DriverReport) -> None:
+        row, body = run_of(self._act, run), report.body
+        after = Status.__members__.get(body["to"])
+        cause = self._act.cause(body["cause"], **({"error": body["error"]} if body.get("error") else {}))
+        if after in (Status.RESTORING, Status.RUNNING) and is_legal(Status(row.status), after):
+            move(self._act.connection, run, Status(row.status), after, cause, now=self._act.now, token=self._token)
+        elif body.get("error") and after == Status.RUNNING:
+            record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
+
+    def _epoch(self, run: str, report: DriverReport) -> None:
+        body = report.body
+        at = dt.datetime.fromtimestamp(report.at, dt.UTC)
+        data = self._state_data(body["epoch"])
+        size = None if data is None else data["operator_state"]["bytes"]
+        values = {
+            "execution_id": run,
+            "checkpoint_id": body["epoch"],
+            "checkpoint_type": "CHECKPOINT",
+            "status": "COMPLETED",
+            "state_data": data,
+            "storage_size_bytes": size,
+            "create_time": at - dt.timedelta(seconds=body["seconds"]),
+            "complete_time": at,
+            "token": self._token,
+            "phases": body.get("phases"),
+            "summary": body,
+        }
+        self._insert(checkpoint, values)
+
+    def _insert(self, table: Any, values: dict[str, Any]) -> None:
+        statement = postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
+        self._act.connection.execute(statement.insert(table).values(**values).on_conflict_do_nothing())
+
+    def _answer(self, run: str, body: dict[str, Any]) -> None:
+        if not body["done"]:
+            failed(self._act, body["id"], body["error"])
+            return
+        if body.get("path") and "text" not in body:
+            row = run_of(self._act, run)
+            values = {"job_id": row.job_id, "execution_id": run, "trigger_id": body["id"], "path": body["path"]}
+            times = {"create_time": self._act.now, "complete_time": self._act.now}
+            self._insert(savepoint, {**values, **times, "format": "canonical", "status": "READY"})
+        if not any(each.id == body["id"] for each in open_operations(self._act, run, ("drain", "suspend", "cancel"))):
+            done(self._act, body["id"], **{name: body[name] for name in ("path", "text") if body.get(name)})
+
+    def _dead_letters(self, run: str, report: DriverReport) -> None:
+        for step, count in report.body["steps"].items():
+            values = {"execution_id": run, "epoch": report.body["epoch"], "step_uid": step, "count": count}
+            self._insert(dead_letter, {**values, "reason": "dead_letter", "create_time": self._act.now})
+
+
+def end(act: Act, run: Row[Any], token: int, body: dict[str, Any]) -> None:
+    """A driver has said how its run ended: the run moves there, its lease is free, and who waited is told."""
+    if run.status not in OWNED or run.token != token:
+        return
+    match body["status"]:
+        case "COMPLETED" | "SUSPENDED":
+            _ended(act, run, token, Status(body["status"]), body)
+        case "CANCELLED" if run.wanted == "cancel":
+            _ended(act, run, token, Status.CANCELLED, body)
+        case "CANCELLED":
+            # Nobody asked for it here: the node was drained, the machine stopped, or memory ran short.
+            failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-053", counts=False)
+            fail(act, run, failure, f"the driver was stopped: {body['cause']}", token=token)
+        case _:
+            error = body.get("error") or {}
+            code = OUT_OF_MEMORY if body.get("oom") else error.get("code", "MS-000")
+            domain, retry = error.get("domain", "internal"), error.get("retry", "never")
+            failure = Failure(at=act.now, domain=domain, retry=retry, code=code)
+            fail(act, run, failure, _message(error), token=token)
+    release(act, lease_name(run.job_id, run.slot_no), token)
+    settle(act, run_of(act, run.execution_id))
+
+
+def _message(error: dict[str, Any]) -> str:
+    step = f"step {error['step']!r}: " if error.get("step") else ""
+    more = "".join(f"; {name} {error[key]}" for name, key in (("found", "found"), ("fix:", "hint")) if error.get(key))
+    return f"{step}{error.get('message', 'it failed')}{more}"
+
+
+def _ended(act: Act, run: Row[Any], token: int, status: Status, body: dict[str, Any]) -> None:
+    """A short run may end before its start was written down: it ran, all the same."""
+    now = Status(run.status)
+    if not is_legal(now, status):
+        move(act.connection, run.execution_id, now, Status.RUNNING, act.cause("ran"), now=act.now, token=token)
+        now = Status.RUNNING
+    move(act.connection, run.execution_id, now, status, act.cause(body["cause"]), now=act.now, token=token)
+    if status == Status.COMPLETED:
+        act.connection.execute(
+            update(job_definition).where(job_definition.c.id == run.job_id).values(desired="STOPPED")
+        )
+    result = body.get("result") or {}
+    for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
+        done(act, each.id, status=status, savepoint=result.get("savepoint"))

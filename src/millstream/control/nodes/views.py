@@ -1,0 +1,54 @@
+"""What can be seen of the runs of a node: those that go on, and the logs of those that ended here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from millstream.contract.run_folder import DriverFolder
+from millstream.control.drivers.logs import log_names, read_log
+from millstream.control.nodes.owned import OwnedRun
+from millstream.control.refusals import UnknownName
+
+Asked = Mapping[str, str]
+
+
+class RunViews:
+    """Answers questions about runs; a run is named, and its token where it is one of several attempts."""
+
+    def __init__(self, folder: Callable[[str, int], DriverFolder]) -> None:
+        self._folder = folder
+        self.runs: Callable[[], Mapping[str, OwnedRun]] = dict
+        """What goes on here: nothing, before the node is there."""
+
+    def _owned(self, run: str) -> OwnedRun:
+        owned = self.runs().get(run)
+        if owned is None:
+            msg = "the run does not go on here"
+            raise UnknownName(msg, code="CTL-043", found=repr(run), hint="look at what is stored of it")
+        return owned
+
+    def live(self, run: str, asked: Asked) -> dict[str, Any] | None:
+        """The newest report of a kind: `graph`, `progress`, `alive`, `dead_letters`, `epoch`."""
+        return self._owned(run).live.newest(asked.get("kind", "progress"))
+
+    def epochs(self, run: str, asked: Asked) -> list[dict[str, Any]]:
+        """The newest epochs, oldest first."""
+        return self._owned(run).live.epochs(int(asked.get("limit", "100")))
+
+    def subtasks(self, run: str, asked: Asked) -> list[dict[str, Any]]:
+        """What subtasks did in the last epochs."""
+        return self._owned(run).live.subtasks()
+
+    def logs(self, run: str, asked: Asked) -> list[str]:
+        """The logs that there are of a claim."""
+        return log_names(self._folder(run, int(asked["token"])))
+
+    def log(self, run: str, asked: Asked) -> dict[str, Any]:
+        """A part of a log, from a byte on."""
+        folder = self._folder(run, int(asked["token"]))
+        part = read_log(
+            folder, asked.get("name", "driver.log"), int(asked.get("offset", "0")), int(asked.get("limit", "65536"))
+        )
+        return {"content": base64.b64encode(part.content).decode(), "next_offset": part.next_offset, "size": part.size}

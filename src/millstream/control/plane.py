@@ -1,0 +1,119 @@
+"""`ControlPlane`: everything that one service process runs besides answering requests, put together."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from millstream import __version__
+from millstream.control.dispatcher.reconcile import Reconciler
+from millstream.control.metadata.database import Metadata
+from millstream.control.nodes.channel import NodeChannel
+from millstream.control.nodes.identity import NodeDirectory
+from millstream.control.nodes.local_host import LocalDrivers
+from millstream.control.nodes.loop import Loop
+from millstream.control.nodes.manifests import state_data_of
+from millstream.control.nodes.node import Node
+from millstream.control.nodes.placing import Places
+from millstream.control.nodes.registration import Offer
+from millstream.control.nodes.views import RunViews
+
+_NODE_SECONDS = 0.2
+_ROUND_SECONDS = 1.0
+
+
+class NodeOptions(NamedTuple):
+    """What the operator says of a node."""
+
+    data: Path
+    checkpoints: Path
+    slots: int = max(2, os.cpu_count() or 2)
+    labels: Mapping[str, str] = {}
+    channel_host: str = "127.0.0.1"
+    channel_port: int = 0
+    shown_host: str | None = None
+
+
+class RunningNode:
+    """A node with its loop and its channel."""
+
+    def __init__(self, metadata: Metadata, options: NodeOptions) -> None:
+        self.directory = NodeDirectory(options.data)
+        drivers = LocalDrivers(self.directory.runs)
+        self._views = RunViews(drivers.folder)
+        self._channel = NodeChannel(
+            self._views,
+            host=options.channel_host,
+            port=options.channel_port,
+            shown_host=options.shown_host,
+        )
+        offer = Offer(
+            id=self.directory.id,
+            boot=self.directory.boot,
+            slots=options.slots,
+            labels=dict(options.labels),
+            version=__version__,
+            address=self._channel.address,
+            channel_key=self._channel.key,
+            details={"host": platform.node(), "pid": os.getpid()},
+        )
+        self._node = Node(
+            metadata,
+            offer,
+            drivers,
+            Places(options.checkpoints),
+            secrets=_no_secrets,
+            state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
+        )
+        self._views.runs = self._node.runs
+        self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
+
+    def start(self) -> None:
+        """Register, adopt, and begin to claim."""
+        self._node.start()
+        self._loop.start()
+
+    def wake(self) -> None:
+        """There is something to claim or to ask."""
+        self._loop.wake()
+
+    def stop(self) -> None:
+        """End; drivers go on, and the next process of this node adopts them."""
+        self._loop.stop()
+        self._node.leave()
+        self._channel.close()
+        self.directory.close()
+
+
+def _no_secrets(names: Collection[str]) -> Mapping[str, str]:
+    return {}
+
+
+class ControlPlane:
+    """The rounds of a dispatcher, and a node if there is one here."""
+
+    def __init__(self, metadata: Metadata, node: RunningNode | None) -> None:
+        self._node = node
+        self._loops = [Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS)]
+
+    def start(self) -> None:
+        """Begin."""
+        if self._node is not None:
+            self._node.start()
+        for loop in self._loops:
+            loop.start()
+
+    def wake(self) -> None:
+        """Something was started or asked for here: who waits for it need not wait for the next round."""
+        if self._node is not None:
+            self._node.wake()
+
+    def stop(self) -> None:
+        """End in order."""
+        for loop in self._loops:
+            loop.stop()
+        if self._node is not None:
+            self._node.stop()

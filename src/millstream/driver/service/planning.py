@@ -1,0 +1,73 @@
+"""`python -m millstream.driver.service.planning`: compiles one job for a server, which never runs code of jobs itself.
+
+What to compile comes as JSON on stdin, the plan or what is wrong with it goes as JSON to stdout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from typing import Any
+
+from millstream.api.jobfile.target import model_of
+from millstream.driver.service.failure import error_facts
+from millstream.driver.service.loading import job_of
+from millstream.graph.operations.endpoints import Sink, Source
+from millstream.plan.compile import Layers, compile_job
+from millstream.plan.explain import LAYERS, explain, mermaid
+from millstream.plan.serialize import to_json
+from millstream.redaction import REFERENCE
+
+_CPU_SECONDS = 60
+
+
+def main() -> int:
+    """Compile what stdin says."""
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+    asked = json.load(sys.stdin)
+    # What the job's own code prints must not be taken for the answer.
+    with os.fdopen(os.dup(1), "w") as answer, contextlib.redirect_stdout(sys.stderr):
+        os.dup2(2, 1)
+        try:
+            told = {"planned": plan_facts(asked["definition"], asked["code"], asked["parallelism"])}
+        except Exception as problem:
+            told = {"error": error_facts(problem)}
+        json.dump(told, answer)
+    return 0
+
+
+def plan_facts(definition: dict[str, Any], code: str | None, parallelism: int | None) -> dict[str, Any]:
+    """What the service keeps of a job's plan."""
+    layers = compile_job(model_of(job_of(definition, code), parallelism))
+    written = to_json(layers, "deployment", portable=False)
+    requirements = layers.model.requirements
+    return {
+        "name": layers.deployment.name,
+        "mode": str(layers.deployment.mode),
+        "fingerprint": layers.partitioned.fingerprint.whole,
+        "parallelism": requirements.parallelism,
+        "guarantee": str(requirements.guarantee),
+        "layers": {"job": written["job"], **written["derived"]},
+        "texts": {layer: explain(layers, layer) for layer in LAYERS},
+        "charts": {layer: mermaid(layers, layer) for layer in LAYERS},
+        "steps": _steps(layers),
+        "secrets": sorted(set(REFERENCE.findall(json.dumps([definition, written["job"]])))),
+        "params": [{"name": each.name, "type": each.type} for each in requirements.params],
+    }
+
+
+def _steps(layers: Layers) -> list[dict[str, Any]]:
+    """Every step with what lists and forms show of it."""
+    steps = []
+    for node in layers.stream.nodes:
+        operation = node.operation
+        connector = operation.connector.name if isinstance(operation, (Source, Sink)) else None
+        steps.append({"id": node.id, "uid": node.uid, "kind": operation.kind, "connector": connector})
+    return steps
+
+
+if __name__ == "__main__":
+    sys.exit(main())
