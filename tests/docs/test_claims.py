@@ -13,7 +13,8 @@ from millstream.api.running import job as running
 from millstream.api.streams import job_steps
 from millstream.api.streams.connected import ConnectedStreams
 from millstream.checkpoint import failpoint
-from millstream.checkpoint.lease import LeaseRecord, _is_free
+from millstream.checkpoint.lease import _is_free
+from millstream.checkpoint.lease_record import LeaseRecord
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores import local, remote
 from millstream.cli.main import app

@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT
 import millstream as ms
 from millstream.api.running.control import Answer, Request
 from millstream.checkpoint.head import Head
-from millstream.checkpoint.lease import LeaseRecord
+from millstream.checkpoint.lease_record import LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest, ParticipantRecord, SinkRecord, SourceRange, StateFileRecord
 from millstream.checkpoint.savepoint import Savepoint
 from millstream.connectors.formats.options import DECODE_OPTIONS, ENCODE_OPTIONS, FORMATS

@@ -17,7 +17,7 @@ from millstream.runtime import connector
 SOURCES = Path(ms.__file__).parent
 ALLOWED = {
     "registry.py": "the door itself",
-    "cli/jobs/target.py": "a job file is loaded by its path, which no name stands for",
+    "api/jobfile/target.py": "a job file is loaded by its path, which no name stands for",
     "inspect/machine.py": "asks which versions of packages are installed",
     "jobmaster/savepoint/take.py": "asks for the version of this package",
     "spark/start/choice.py": "asks where pyspark lies, without importing it",

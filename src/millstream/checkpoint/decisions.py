@@ -180,18 +180,35 @@ class Challenge(StrEnum):
     REFUSE = "refuse"
     """Its owner lives: it renewed the lease under our eyes."""
     WATCH = "watch"
+    OUTCLAIMED = "outclaimed"
+    """The run was given to another after it was given to us."""
 
 
-def challenge(term: int | None, *, is_free: bool, is_renewed: bool, silent_seconds: float) -> Challenge:
+def challenge(
+    term: int | None,
+    *,
+    is_free: bool,
+    is_renewed: bool,
+    silent_seconds: float,
+    claim: int = 0,
+    stored_claim: int = 0,
+) -> Challenge:
     """Decide about a lease that is watched.
+
+    Whoever gives runs away numbers that: a later claim need not watch an earlier one, since it is known that the run was taken
+    from it, and an earlier one comes too late. Runs that people start have none, and are watched as ever.
 
     Args:
         term: of the stored lease, in milliseconds; `None` when none is stored.
         is_free: whether it was given back, or its owner is known to have ended.
         is_renewed: whether it changed while it was watched.
         silent_seconds: how long it has not changed.
+        claim: of whoever wants it; 0 without one.
+        stored_claim: of whoever has it.
     """
-    if term is None or is_free:
+    if 0 < claim < stored_claim:
+        return Challenge.OUTCLAIMED
+    if term is None or is_free or 0 < stored_claim < claim:
         return Challenge.TAKE
     if is_renewed:
         return Challenge.REFUSE

@@ -6,7 +6,6 @@ every manifest and every sink transaction carries.
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import threading
 import time
@@ -18,13 +17,19 @@ import msgspec
 
 from millstream.checkpoint.decisions import Challenge, Hold, ReadBack, challenge, hold, read_back
 from millstream.checkpoint.failpoint import failpoint
-from millstream.checkpoint.owner import ProcessIdentity, this_process
-from millstream.checkpoint.sealed import seal, unseal_as
+from millstream.checkpoint.lease_record import (
+    LEASE,
+    LeaseRecord,
+    decode_lease,
+    encode_lease,
+    held,
+    outclaimed,
+    replaced,
+)
+from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced, MillstreamError
 
-LEASE = "lease.json"
-FORMAT = 1
 _ATTEMPTS = 5
 """How often a record is written anew because an earlier write of this owner, taken for failed, turns out to be there."""
 _LOOK_SECONDS = 0.2
@@ -36,22 +41,6 @@ _OPEN = (ExternalFailure, OSError)
 _LOST = (Fenced, CheckpointRefused)
 """After these the lease is another's, or nobody's."""
 _log = logging.getLogger(__name__)
-
-
-class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored lease."""
-
-    token: int
-    owner: str
-    process: ProcessIdentity
-    term: int
-    """Milliseconds after which a lease that does not change may be taken."""
-    beat: int = 0
-    renewed_at: float = 0.0
-    """Seconds since 1970 by the owner's clock."""
-    is_released: bool = False
-    is_settled: bool = False
-    """Whether the owner left with every durable epoch published."""
 
 
 class Written(NamedTuple):
@@ -161,10 +150,14 @@ def acquire(
     *,
     term: int,
     token_above: int = 0,
+    claim: int = 0,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Lease:
-    """Take the lease. A live owner is refused; a silent one is watched for its term, a dead one is replaced at once."""
+    """Take the lease. A live owner is respected; a silent one is watched for its term, a dead one is replaced at once.
+
+    One of an earlier claim is replaced at once too: whatever it still writes, its token is refused.
+    """
     watched: bytes | None = None
     since = monotonic()
     while True:
@@ -173,37 +166,47 @@ def acquire(
         has_changed, was_watched = stored != watched, watched is not None
         if has_changed:
             watched, since = stored, monotonic()
-        decision = challenge(
-            None if record is None else record.term,
-            is_free=record is not None and _is_free(record),
-            is_renewed=has_changed and was_watched,
-            silent_seconds=monotonic() - since,
-        )
-        match decision:
-            case Challenge.REFUSE:
-                assert record is not None, "a lease that was renewed is there"
-                raise _held(record)
+        is_renewed, silent = has_changed and was_watched, monotonic() - since
+        match _challenged(record, claim, is_renewed=is_renewed, silent_seconds=silent):
             case Challenge.TAKE:
                 token = max(token_above, 0 if record is None else record.token) + 1
-                lease = _lease(store, stored, token=token, term=term)
+                lease = _lease(store, stored, token=token, term=term, claim=claim)
                 if lease is not None:
                     return lease
             case Challenge.WATCH:
                 sleep(min(_LOOK_SECONDS, term / 10_000))
 
 
-def _lease(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Lease | None:
+def _challenged(record: LeaseRecord | None, claim: int, *, is_renewed: bool, silent_seconds: float) -> Challenge:
+    """What is done about the stored lease; what must not be done is raised."""
+    decision = challenge(
+        None if record is None else record.term,
+        is_free=record is not None and _is_free(record),
+        is_renewed=is_renewed,
+        silent_seconds=silent_seconds,
+        claim=claim,
+        stored_claim=0 if record is None else record.claim,
+    )
+    if decision in (Challenge.REFUSE, Challenge.OUTCLAIMED):
+        assert record is not None, "what is not there is taken"
+        raise held(record) if decision is Challenge.REFUSE else outclaimed(record, claim)
+    return decision
+
+
+def _lease(store: ManifestStore, stored: bytes | None, **wanted: int) -> Lease | None:
     taken = time.monotonic()
-    written = _taken(store, stored, token=token, term=term)
+    written = _taken(store, stored, **wanted)
     return None if written is None else Lease(store, written, taken=taken)
 
 
-def _taken(store: ManifestStore, stored: bytes | None, *, token: int, term: int) -> Written | None:
+def _taken(store: ManifestStore, stored: bytes | None, *, token: int, term: int, claim: int = 0) -> Written | None:
     """Put a record of this process in the place of what is stored; `None` when another was first.
 
     A write that failed may have landed all the same. Then the next write follows on it and settles the matter.
     """
-    mine = LeaseRecord(token=token, owner=uuid.uuid4().hex, process=this_process(), term=term, renewed_at=time.time())
+    mine = LeaseRecord(
+        token=token, owner=uuid.uuid4().hex, process=this_process(), term=term, renewed_at=time.time(), claim=claim
+    )
     written = Written(mine, encode_lease(mine))
     try:
         if store.swap(LEASE, stored, written.content) or store.read(LEASE) == written.content:
@@ -252,7 +255,7 @@ def rewritten(store: ManifestStore, written: Written, **changes: Any) -> Written
                 assert other is not None, "an earlier write can be read"
                 written = Written(other, stored)
             case ReadBack.REPLACED | ReadBack.GONE:
-                raise _replaced(written.record, other)
+                raise replaced(written.record, other)
     msg = "the lease of this run changes all the time"
     raise ExternalFailure(
         msg, code="CKPT-060", found=f"token {written.record.token}", hint="check the store of the lease"
@@ -263,34 +266,6 @@ def _is_own(mine: LeaseRecord, other: LeaseRecord | None) -> bool:
     return other is not None and (other.owner, other.token) == (mine.owner, mine.token)
 
 
-def _replaced(mine: LeaseRecord, other: LeaseRecord | None) -> Fenced:
-    msg = "another owner took over this checkpoint"
-    known = "nothing" if other is None else f"token {other.token}"
-    return Fenced(msg, found=f"token {mine.token}", known=known, hint="this run ends by itself")
-
-
 def _is_free(record: LeaseRecord) -> bool:
     """Clocks of two machines are never compared: a lease is watched unless its end is certain."""
     return record.is_released or record.owner in _given_up or record.process.is_gone
-
-
-def _held(record: LeaseRecord) -> CheckpointRefused:
-    process = record.process
-    at = dt.datetime.fromtimestamp(record.renewed_at, dt.UTC).isoformat(timespec="seconds")
-    msg = "another process runs this checkpoint"
-    return CheckpointRefused(
-        msg,
-        code="CKPT-021",
-        found=f"process {process.pid} on {process.host}, renewed at {at}, token {record.token}",
-        hint="stop it first (millstream drain CHECKPOINT), or use another checkpoint",
-    )
-
-
-def encode_lease(record: LeaseRecord) -> bytes:
-    """The stored form."""
-    return seal(msgspec.to_builtins(record), format=FORMAT)
-
-
-def decode_lease(data: bytes) -> LeaseRecord:
-    """Read the stored form, verified."""
-    return unseal_as(LeaseRecord, data, name=LEASE, format=FORMAT)

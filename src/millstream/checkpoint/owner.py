@@ -25,15 +25,22 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_gone(self) -> bool:
         """Whether the process is known to have ended; `False` when that cannot be known from here."""
+        return self.is_here and _started(self.pid) != self.started
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is, or was, a process that this one can see."""
         here = this_process()
-        if not self.started or (self.boot, self.namespace) != (here.boot, here.namespace):
-            return False
-        return _started(self.pid) != self.started
+        return bool(self.started) and (self.boot, self.namespace) == (here.boot, here.namespace)
 
 
 def this_process() -> ProcessIdentity:
     """The running process."""
-    pid = os.getpid()
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> ProcessIdentity:
+    """A process of this machine, as it is now; one that has ended has no start."""
     return ProcessIdentity(
         host=socket.gethostname(),
         boot=_text(Path("/proc/sys/kernel/random/boot_id")),

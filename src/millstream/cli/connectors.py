@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from millstream.api.jobfile.target import load
 from millstream.cli.failure import reported
-from millstream.cli.jobs.target import load
 from millstream.cli.options import Debug, JobArgument, Params, params_of, seconds_of
 from millstream.cli.show import json_text, show_rows
 from millstream.inspect.connectors.facts import (

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 import millstream
+from millstream.api.jobfile.target import BadTarget
 from millstream.errors import CheckpointRefused, Domain, Fenced, MillstreamError, StepFailed
 from millstream.redaction import redacted
 from millstream.tracebacks import full_tracebacks, is_debugging
@@ -22,13 +23,6 @@ OK, JOB_FAILED, USAGE, INVALID, UNREACHABLE, CONFLICT, OURS, INTERRUPTED = 0, 1,
 _REPORT = "this is a mistake of millstream's own; report it with what --debug shows"
 _OURS = f"{Path(millstream.__file__).parent}/"
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-
-
-class BadTarget(MillstreamError, ValueError):
-    """A JOB argument that does not lead to a job."""
-
-    code = "CLI-001"
-    domain = "user"
 
 
 _BY_CLASS: dict[type[MillstreamError], int] = {

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated
 
 import typer
 
-from millstream.api.job import Job
-from millstream.graph.model import StreamModel
 from millstream.model.time import duration_ms
 from millstream.plan.deployment import EpochPolicy
 
@@ -104,14 +101,6 @@ def epochs_of(
 def seconds_of(text: str, name: str) -> float:
     """A duration option in seconds."""
     return duration_ms(text, what=name) / 1000
-
-
-def model_of(job: Job, parallelism: int | None) -> StreamModel:
-    """The job, with another parallelism when one is given."""
-    model = job.model
-    if parallelism is None:
-        return model
-    return dataclasses.replace(model, requirements=dataclasses.replace(model.requirements, parallelism=parallelism))
 
 
 def _milliseconds(text: str | None, name: str) -> int | None:

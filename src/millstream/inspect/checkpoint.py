@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from millstream.checkpoint.head import HEAD, Head, decode_head
-from millstream.checkpoint.lease import LEASE, LeaseRecord, decode_lease
+from millstream.checkpoint.lease_record import LEASE, LeaseRecord, decode_lease
 from millstream.checkpoint.manifest import EpochManifest, decode_manifest, epoch_of, manifest_prefix
 from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore

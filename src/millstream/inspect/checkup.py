@@ -12,7 +12,7 @@ from typing import Literal
 
 from millstream.api.running.control import RequestBox
 from millstream.checkpoint.head import HEAD, Head
-from millstream.checkpoint.lease import LEASE, LeaseRecord
+from millstream.checkpoint.lease_record import LEASE, LeaseRecord
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.errors import CheckpointRefused, InvalidStep
 from millstream.inspect.checkpoint import CheckpointView, is_alive

@@ -6,7 +6,8 @@ import dataclasses
 import time
 
 from millstream.checkpoint.head import HEAD, Head, Origin, encode_head
-from millstream.checkpoint.lease import LEASE, LeaseRecord, acquire, encode_lease
+from millstream.checkpoint.lease import acquire
+from millstream.checkpoint.lease_record import LEASE, LeaseRecord, encode_lease
 from millstream.checkpoint.manifest import manifest_name, token_of
 from millstream.checkpoint.owner import this_process
 from millstream.checkpoint.stores.base import ManifestStore

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.api.running.control import RunControl
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.head import Head, HeadKeeper, newest_token, refuse_headless
-from millstream.checkpoint.lease import LEASE, Lease, LeaseRecord, acquire, decode_lease
+from millstream.checkpoint.lease import Lease, acquire
+from millstream.checkpoint.lease_record import LEASE, LeaseRecord, decode_lease
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.staged import Identity
 from millstream.checkpoint.stores.base import ManifestStore
@@ -41,6 +43,18 @@ class Outrun(StrEnum):
 def outrun(stored: Head | None, token: int) -> Outrun:
     """Decide by the head that is there now and the token of the owner that could not move it."""
     return Outrun.GIVE_UP if stored is None or stored.token >= token else Outrun.LOOK_AGAIN
+
+
+class Permission:
+    """Whether a run may write now: whoever watches over it holds it back, or another owner has the checkpoint."""
+
+    def __init__(self, lease: Lease, control: RunControl) -> None:
+        self._lease, self._control = lease, control
+
+    def check(self) -> None:
+        """Wait while the run is held back, then raise unless the lease is held: it may have been lost meanwhile."""
+        self._control.await_leave()
+        self._lease.check()
 
 
 class Ownership:
@@ -124,7 +138,8 @@ class Ownership:
         if self._start.savepoint is not None:
             above = max(above, read_savepoint(self._start.savepoint).token)
         before = self._store.read(LEASE)
-        lease = acquire(self._store, term=self._deployment.epochs.lease_term, token_above=above)
+        term, claim = self._deployment.epochs.lease_term, self._start.claim
+        lease = acquire(self._store, term=term, token_above=above, claim=claim)
         # A lease that `acquire` did not refuse can be read.
         self._earlier = earlier = None if before is None else decode_lease(before)
         self.replaced = None if earlier is None or earlier.is_released else earlier

@@ -90,7 +90,7 @@ class Requests:
         if request.action == "cancel":
             # A run whose last epoch is published has ended already, in its own way.
             self.ended = self.ended or "cancelled"
-            self._control.must_end = True
+            self._control.must_end = self._control.is_cancelled = True
             self._settle(pending, Answer(id=request.id, done=True))
         elif request.action == "drain":
             self._refuse_half()

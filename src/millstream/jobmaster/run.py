@@ -26,7 +26,7 @@ from millstream.jobmaster.connectors import (
     uids_of,
 )
 from millstream.jobmaster.engine_side import EngineSide
-from millstream.jobmaster.ownership import Ownership, store_of
+from millstream.jobmaster.ownership import Ownership, Permission, store_of
 from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
 from millstream.jobmaster.planner.planner import Clock
@@ -73,7 +73,7 @@ class Run:
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._letter_limits = letter_limits(nodes_of(deployment))
         self._side = side
-        control = control or RunControl()
+        self._control = control = control or RunControl()
         self._log = control.log
         self._log.at(job=deployment.name)
         self._parts = OpenedParts()
@@ -130,10 +130,12 @@ class Run:
             self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
         )
         self._coordinator = self._coordinated()
+        head = self._owned.point.head
+        if savepoint is not None or head.epoch is not None:
+            self._log.restores(head.epoch, savepoint=head.origin.savepoint)
         self.resumed: EpochManifest | None = self._coordinator.recover(self._check)
-        origin = self._owned.point.head.origin
         self.planner = open_planner(
-            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed, origin=origin
+            self.deployment, self._sources, self._clock, savepoint=savepoint, newest=self.resumed, origin=head.origin
         )
         self._last = self.resume_plan() or self.planner.initial()
         folder, replacing = self._savepoint_folder, replacing_sinks(self.deployment)
@@ -147,7 +149,7 @@ class Run:
             self._owned.keeper,
             self._owned.identity(),
             participants,
-            self.lease,
+            Permission(self.lease, self._control),
             retained=self.deployment.epochs.retained,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from millstream.api.running.control import RunControl
+from millstream.api.running.control import HeldBack, RunControl
 from millstream.api.running.result import Listener, RunResult
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import StateFileRecord
@@ -113,7 +113,7 @@ class _LocalLoop:
                 continue
             try:
                 self._epoch(plan)
-            except _Cancelled:
+            except (_Cancelled, HeldBack):
                 continue
 
     def close(self) -> None:

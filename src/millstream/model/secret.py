@@ -1,9 +1,12 @@
-"""Secrets by name: `${secret:NAME}` is what plans hold, and its value is looked up where a connection is opened."""
+"""Secrets by name: `${secret:NAME}` is what plans hold, and its value is looked up where a connection is opened.
+
+A process that was handed secrets keeps them in its memory alone, and hands them on inside what it ships to its workers.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,6 +15,27 @@ from millstream.redaction import REFERENCE
 
 FOLDER = "MILLSTREAM_SECRETS"
 """The variable that names a folder with a file for each secret."""
+
+_held: dict[str, str] = {}
+"""What this process was handed; it comes before the environment and the folder."""
+
+
+def hold_secrets(values: Mapping[str, str]) -> None:
+    """Keep secrets in the memory of this process, once: the same ones again change nothing.
+
+    Raises:
+        InvalidStep: (RUN-029) others are held already: a run never sees those of another.
+    """
+    if _held and _held != dict(values):
+        msg = "this process holds other secrets already"
+        found = ", ".join(sorted({*values} ^ {*_held})) or "other values of the same names"
+        raise InvalidStep(msg, code="RUN-029", found=found, hint="start another process for another run")
+    _held.update(values)
+
+
+def held_secrets() -> dict[str, str]:
+    """What this process was handed."""
+    return dict(_held)
 
 
 def with_secrets(text: str, *, step: str | None = None) -> str:
@@ -25,12 +49,12 @@ def url_with_secrets(url: str) -> str:
 
 
 def secret(name: str, *, step: str | None = None) -> str:
-    """The value of a secret: of the environment variable of that name, else of the file of that name.
+    """The value of a secret: what this process was handed under that name, the environment variable, or the file.
 
     Raises:
         InvalidStep: (RUN-022) this process knows no such secret.
     """
-    value = os.environ.get(name)
+    value = variable(name)
     if value is not None:
         return value
     folder = os.environ.get(FOLDER)
@@ -40,6 +64,11 @@ def secret(name: str, *, step: str | None = None) -> str:
     msg = f"the secret {name!r} is not known here"
     hint = f"export {name}, or put it into a file {name!r} in the folder that {FOLDER} names, on the workers too"
     raise InvalidStep(msg, code="RUN-022", step=step, hint=hint)
+
+
+def variable(name: str) -> str | None:
+    """What stands for an environment variable: a secret of that name that this process was handed, else the variable."""
+    return _held.get(name, os.environ.get(name))
 
 
 def _replaced(text: str, value: Callable[[str], str]) -> str:

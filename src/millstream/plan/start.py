@@ -18,6 +18,7 @@ class Start(NamedTuple):
         ignore_state_once: give up the state of the checkpoint and start over; has an effect once per checkpoint.
         carry: what another run begins with, once the last one is complete: `nothing`, `position` or `state`.
         run: names the run. A start of the same name is a retry of it; without one, only starts of this very value are.
+        claim: which giving away of the run this start has it by: a later one takes the checkpoint from an earlier one at once.
     """
 
     savepoint: str | None = None
@@ -26,3 +27,4 @@ class Start(NamedTuple):
     ignore_state_once: bool = False
     carry: Carry | None = None
     run: str = ""
+    claim: int = 0

@@ -182,6 +182,29 @@ def test_a_lease_of_somebody_else_is_watched_for_its_term(is_renewed, silent, de
 
 
 @pytest.mark.parametrize(
+    ("claim", "stored", "decision"),
+    [
+        (0, 0, Challenge.WATCH),  # two people
+        (0, 7, Challenge.WATCH),  # a person meets a run of a node
+        (7, 0, Challenge.WATCH),  # a node meets a run of a person
+        (7, 7, Challenge.WATCH),
+        (8, 7, Challenge.TAKE),
+        (7, 8, Challenge.OUTCLAIMED),
+    ],
+)
+def test_a_later_claim_does_not_watch_an_earlier_one(claim, stored, decision):
+    given = {"is_renewed": False, "silent_seconds": 0.0, "claim": claim, "stored_claim": stored}
+    assert challenge(1000, is_free=False, **given) is decision
+    assert challenge(1000, is_free=True, **given) is (decision if claim < stored and claim else Challenge.TAKE)
+
+
+def test_a_later_claim_takes_a_lease_that_is_renewed_under_its_eyes():
+    given = {"is_free": False, "is_renewed": True, "silent_seconds": 0.0}
+    assert challenge(1000, **given, claim=8, stored_claim=7) is Challenge.TAKE
+    assert challenge(1000, **given, claim=7, stored_claim=7) is Challenge.REFUSE
+
+
+@pytest.mark.parametrize(
     ("is_lost", "is_given_back", "silent", "sure"),
     [
         (False, False, 0.6, Hold.SURE),

@@ -12,8 +12,10 @@ import pytest
 
 from millstream.checkpoint import lease as lease_module
 from millstream.checkpoint.head import Head, HeadKeeper
-from millstream.checkpoint.lease import LEASE, LeaseRecord, acquire, decode_lease, encode_lease
+from millstream.checkpoint.lease import acquire
+from millstream.checkpoint.lease_record import FORMAT, LEASE, LeaseRecord, decode_lease, encode_lease
 from millstream.checkpoint.owner import ProcessIdentity, this_process
+from millstream.checkpoint.sealed import seal
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.checkpoint.stores.memory import MemoryStore
 from millstream.errors import CheckpointRefused, ExternalFailure, Fenced
@@ -427,3 +429,55 @@ def test_a_damaged_lease_is_refused():
     with pytest.raises(CheckpointRefused) as caught:
         acquire(store, term=TERM)
     assert caught.value.code == "CKPT-003"
+
+
+# Claims: whoever gives runs away numbers that.
+
+
+def test_a_later_claim_takes_the_lease_of_a_live_owner_at_once(held):
+    store, clock = MemoryStore(), Ticks()
+    first = held(store, claim=3)
+    second = clock.take(store, claim=4)
+    try:
+        assert clock.now == 1000.0  # nobody was watched
+        assert (second.token, decode_lease(store.read(LEASE)).claim) == (first.token + 1, 4)
+        first._renew()
+        with pytest.raises(Fenced, match="CKPT-020"):
+            first.check()
+    finally:
+        second.release()
+
+
+def test_an_earlier_claim_comes_too_late_even_when_the_lease_is_free(held):
+    store = MemoryStore()
+    held(store, claim=4).release()
+    before = store.read(LEASE)
+    with pytest.raises(Fenced, match=r"given to another.*claim 3.*claim 4"):
+        acquire(store, term=TERM, claim=3)
+    assert store.read(LEASE) == before
+    held(store, claim=4).release()
+    held(store)  # a person may take what is free
+
+
+@pytest.mark.parametrize(("mine", "stored"), [(4, 4), (4, 0), (0, 4)])
+def test_without_a_later_claim_a_live_owner_is_left_alone(held, mine, stored):
+    store = MemoryStore()
+    first = held(store, claim=stored)
+    clock = Ticks(first._renew)
+    with pytest.raises(CheckpointRefused, match="CKPT-021"):
+        clock.take(store, claim=mine)
+    assert first.lost is None
+
+
+def test_the_claim_stays_when_the_lease_is_renewed_and_given_back(held):
+    store = MemoryStore()
+    first = held(store, claim=9)
+    first._renew()
+    assert decode_lease(store.read(LEASE)).claim == 9
+    first.release()
+    assert decode_lease(store.read(LEASE)).claim == 9
+
+
+def test_a_record_of_an_earlier_version_has_no_claim():
+    fields = {name: value for name, value in msgspec.to_builtins(record()).items() if name != "claim"}
+    assert decode_lease(seal(fields, format=FORMAT)).claim == 0

@@ -8,7 +8,8 @@ import pytest
 from tests.servers.stores import KINDS, empty_store_url
 
 from millstream.checkpoint import lease as lease_module
-from millstream.checkpoint.lease import LEASE, LeaseRecord, acquire, decode_lease, encode_lease
+from millstream.checkpoint.lease import acquire
+from millstream.checkpoint.lease_record import LEASE, LeaseRecord, decode_lease, encode_lease
 from millstream.checkpoint.owner import ProcessIdentity
 from millstream.checkpoint.stores import local
 from millstream.checkpoint.stores.local import LocalStore

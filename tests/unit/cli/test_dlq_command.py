@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import millstream as ms
-from millstream.cli.jobs.target import load
+from millstream.api.jobfile.target import load
 
 JOB = """
 from pathlib import Path

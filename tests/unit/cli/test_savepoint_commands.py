@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import millstream as ms
-from millstream.checkpoint.lease import LEASE, decode_lease, encode_lease
+from millstream.checkpoint.lease_record import LEASE, decode_lease, encode_lease
 from millstream.checkpoint.owner import ProcessIdentity
 from millstream.checkpoint.savepoint import read_savepoint
 from millstream.checkpoint.stores.local import LocalStore

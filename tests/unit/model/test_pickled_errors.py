@@ -5,7 +5,7 @@ import cloudpickle
 import pytest
 
 from millstream import errors
-from millstream.cli.failure import BadTarget
+from millstream.api.jobfile.target import BadTarget
 from millstream.errors import MillstreamError, StepFailed
 
 

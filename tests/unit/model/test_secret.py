@@ -9,7 +9,8 @@ from millstream.checkpoint.stores.open import open_for_reading, open_store
 from millstream.connectors.jdbc.database import Login
 from millstream.database.url import address_of
 from millstream.errors import InvalidPlan, InvalidStep
-from millstream.model.secret import url_with_secrets, with_secrets
+from millstream.model import secret as secret_module
+from millstream.model.secret import hold_secrets, url_with_secrets, with_secrets
 from millstream.plan.deployment import Deployment
 from millstream.plan.explain import LAYERS, explain, mermaid
 from millstream.plan.serialize import from_json, to_json
@@ -102,3 +103,26 @@ def test_stores_are_read_with_the_secret_too(monkeypatch, tmp_path):
     store = open_for_reading(url)
     assert store.names("") == []
     store.close()
+
+
+@pytest.fixture
+def hands(monkeypatch):
+    monkeypatch.setattr(secret_module, "_held", {})
+    return hold_secrets
+
+
+def test_what_a_process_was_handed_comes_first(shop, hands):
+    hands({"SHOP": "handed over", "OTHER": "o"})
+    assert with_secrets("${secret:SHOP} ${secret:OTHER}") == "handed over o"
+    login = Login(address=address_of("postgresql://me@h/shop"), password_env="SHOP", job="j", step="s")
+    assert login.password() == "handed over"
+
+
+def test_secrets_are_handed_over_once(hands):
+    hands({"SHOP": "a"})
+    hands({"SHOP": "a"})
+    for other in ({"SHOP": "b"}, {"SHOP": "a", "MORE": "c"}):
+        with pytest.raises(InvalidStep, match="RUN-029") as caught:
+            hands(other)
+        assert "'b'" not in str(caught.value)
+    assert with_secrets("${secret:SHOP}") == "a"

@@ -3,7 +3,7 @@
 import pytest
 
 import millstream as ms
-from millstream.checkpoint.lease import LEASE, decode_lease
+from millstream.checkpoint.lease_record import LEASE, decode_lease
 from millstream.checkpoint.stores.local import LocalStore
 from millstream.connectors.collect.sink import CollectCommitter, CollectWriter
 from millstream.connectors.memory.source import MemoryEnumerator

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -19,6 +21,7 @@ Action = Literal["cancel", "drain", "suspend", "savepoint"]
 ACTIONS: tuple[Action, ...] = ("cancel", "drain", "suspend", "savepoint")
 Form = Literal["canonical", "native"]
 FORMS: tuple[Form, ...] = ("canonical", "native")
+_LEAVE_SECONDS = 0.02
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 """An id names objects and directories."""
 
@@ -65,14 +68,22 @@ class Pending:
         self._answered.set()
 
 
+class HeldBack(Exception):
+    """A run was cancelled while it was not allowed to publish."""
+
+
 class RunControl:
     """Requests of the process that runs a job; shared between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, log: RunLog | None = None, may_publish: Callable[[], bool] | None = None) -> None:
+        """`may_publish` is asked before an epoch becomes durable: whoever watches over the run may hold it back."""
         self._waiting: deque[Pending] = deque()
+        self._may_publish = may_publish
         self.must_end = False
         """Whether the run has to end in some way, whatever becomes of the request."""
-        self.log = RunLog()
+        self.is_cancelled = False
+        """Whether it is to end at once."""
+        self.log = log or RunLog()
         self.failures = 0
         """Failures of the run: those it got over, and the one that ended it."""
 
@@ -88,8 +99,20 @@ class RunControl:
         """Hand a request to the run; if it cannot be done, the run does `otherwise`."""
         pending = Pending(checked_request(action, to=to, form=form, id=id), otherwise=otherwise)
         self.must_end = self.must_end or "cancel" in (action, otherwise)
+        self.is_cancelled = self.is_cancelled or action == "cancel"
         self._waiting.append(pending)
         return pending
+
+    def await_leave(self) -> None:
+        """Wait until the run may publish.
+
+        Raises:
+            HeldBack: it is to end at once, and has published nothing meanwhile.
+        """
+        while self._may_publish is not None and not self._may_publish():
+            if self.is_cancelled:
+                raise HeldBack
+            time.sleep(_LEAVE_SECONDS)
 
     def taken(self) -> list[Pending]:
         """Requests that came since the last call."""

@@ -47,6 +47,7 @@ def engine_for(
     ignore_state_once: bool = False,
     carry: Carry | None = None,
     run_id: str | None = None,
+    claim: int = 0,
     **options: Any,
 ) -> JobRunner:
     """The engine of a run, told where to begin. Engines are found by name: one of them brings pyspark along."""
@@ -63,6 +64,7 @@ def engine_for(
         ignore_state_once=flag("ignore_state_once", ignore_state_once),
         carry=deployment.plan.graph.requirements.carry if carry is None else checked_carry(carry),
         run=uuid.uuid4().hex[:12] if run_id is None else _run_id(run_id),
+        claim=claim,
     )
     engine = registry.find("engines", "local" if local else "spark")
     return partial(engine.run, deployment, start=start, **options)
@@ -103,10 +105,12 @@ class RunningJob:
     goes on.
     """
 
-    def __init__(self, name: str, engine: JobRunner, *, listener: Listener | None = None) -> None:
+    def __init__(
+        self, name: str, engine: JobRunner, *, listener: Listener | None = None, control: RunControl | None = None
+    ) -> None:
         self.name = name
         self._engine, self._listener = engine, listener
-        self._control = RunControl()
+        self._control = control or RunControl()
         self._epochs: deque[EpochSummary] = deque(maxlen=_KEPT_EPOCHS)
         self._result: RunResult | None = None
         self._problem: BaseException | None = None

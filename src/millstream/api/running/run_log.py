@@ -13,7 +13,7 @@ from millstream.model.time import instant_text
 from millstream.redaction import redacted
 
 if TYPE_CHECKING:
-    from millstream.checkpoint.lease import LeaseRecord
+    from millstream.checkpoint.lease_record import LeaseRecord
 
 RUN = logging.getLogger("millstream.run")
 """Starts, epochs, savepoints and ends. Programs learn of an end by themselves, so nothing is printed unless someone listens."""
@@ -45,6 +45,10 @@ class RunLog:
         """An attempt owns the checkpoint and goes on from its newest epoch."""
         known = {"resumed_from": result.resumed_from, "failures": result.failures}
         self._say("run started", {"engine": engine, "guarantee": str(result.guarantee), **known})
+
+    def restores(self, epoch: int | None, *, savepoint: str | None) -> None:
+        """An attempt owns the checkpoint and is about to take up what is there: its newest epoch, or a savepoint."""
+        self._say("run restores", {"from_epoch": epoch, "from_savepoint": savepoint}, level=logging.DEBUG)
 
     def taken_over(self, earlier: LeaseRecord) -> None:
         """An earlier owner had not given the checkpoint back: it was killed, or fell silent and may still run somewhere."""

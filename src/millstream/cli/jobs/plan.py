@@ -7,8 +7,8 @@ from typing import Annotated, Literal, assert_never
 
 import typer
 
+from millstream.api.jobfile.target import load, model_of
 from millstream.cli.failure import reported
-from millstream.cli.jobs.target import load
 from millstream.cli.options import (
     Checkpoint,
     Confs,
@@ -19,7 +19,6 @@ from millstream.cli.options import (
     Params,
     StateBackend,
     confs_of,
-    model_of,
     params_of,
 )
 from millstream.plan.compile import Layers, compile_job

@@ -10,13 +10,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from millstream.api.jobfile.target import load, model_of
 from millstream.api.run_options import RunOptions
 from millstream.api.running.job import JobRunner, RunningJob
 from millstream.api.running.result import Ending, EpochSummary, Listener, RunResult
 from millstream.cli.failure import INTERRUPTED, reported
 from millstream.cli.jobs.interrupts import interrupts
 from millstream.cli.jobs.progress import Output, open_report
-from millstream.cli.jobs.target import load
 from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import (
     Checkpoint,
@@ -35,7 +35,6 @@ from millstream.cli.options import (
     TolerateFailures,
     confs_of,
     epochs_of,
-    model_of,
     params_of,
 )
 from millstream.graph.model import Carry, OnStop

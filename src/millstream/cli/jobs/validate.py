@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from millstream.api.jobfile.target import load
 from millstream.cli.failure import reported
-from millstream.cli.jobs.target import load
 from millstream.cli.options import Debug, JobArgument
 from millstream.graph.render import DERIVED_STATE, id_text
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli.failure import BadTarget, reported
+from millstream.api.jobfile.target import BadTarget
+from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.projects.files import project_files
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from millstream.cli.failure import JOB_FAILED, BadTarget, reported
+from millstream.api.jobfile.target import BadTarget
+from millstream.cli.failure import JOB_FAILED, reported
 from millstream.cli.options import Debug, Master
 from millstream.connectors.nexmark.dataset import EVENTS_PER_FILE, write_parquet
 from millstream.connectors.nexmark.spec import BASE, KINDS, nexmark

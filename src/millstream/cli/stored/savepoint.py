@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from millstream.api.jobfile.target import load, model_of
 from millstream.checkpoint.savepoint import Listed, Savepoint, dispose_savepoint, read_savepoint
 from millstream.checkpoint.savepoint_files import Verified, verify_savepoint
 from millstream.cli.failure import CONFLICT, reported
-from millstream.cli.jobs.target import load
 from millstream.cli.options import (
     CheckpointArgument,
     Debug,
@@ -22,7 +22,6 @@ from millstream.cli.options import (
     Parallelism,
     Timeout,
     To,
-    model_of,
     seconds_of,
 )
 from millstream.cli.show import json_text, show_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
@@ -14,7 +13,7 @@ from millstream.database.session import Trouble
 from millstream.database.url import DatabaseUrl
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.schema import Schema
-from millstream.model.secret import with_secrets
+from millstream.model.secret import variable, with_secrets
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ class Login:
         """The password of this process's environment, or else the one that the address holds or names."""
         if self.password_env is None:
             return with_secrets(self.address.password, step=self.step)
-        password = os.environ.get(self.password_env)
+        password = variable(self.password_env)
         if password is None:
             msg = f"the environment variable {self.password_env!r} with the database password is not set"
             hint = f"export {self.password_env} where the job runs, on the workers too"

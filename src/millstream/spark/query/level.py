@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from millstream.model.secret import held_secrets, hold_secrets
 from millstream.plan.deployment import DeploymentPlan
 from millstream.runtime.exchange.cells import Cell
 from millstream.runtime.messages import TaskInput
@@ -43,6 +44,13 @@ class Shipped:
         self.folder = folder
         """Of the run, on the driver's machine; no part of the plan."""
         self._folder = Path.cwd()
+        self._secrets = held_secrets()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A worker has the driver's secrets from nowhere else, and functions may ask for them as soon as they are made."""
+        self.__dict__.update(state)
+        if self._secrets:
+            hold_secrets(self._secrets)
 
     def program(self, level: int) -> LevelProgram:
         """The compiled level, kept for the epochs to come."""

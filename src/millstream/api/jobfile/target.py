@@ -1,7 +1,8 @@
-"""From the JOB argument to a `Job`: a Python file or module, or a declarative file."""
+"""From the name of a job to a `Job`: a Python file or module, or a declarative file."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import sys
@@ -11,13 +12,28 @@ from typing import Any
 
 from millstream.api.job import Job
 from millstream.api.jobfile.load import load_job
-from millstream.cli.failure import BadTarget
-from millstream.errors import InvalidPlan, MillstreamError
+from millstream.errors import Domain, InvalidPlan, MillstreamError
+from millstream.graph.model import StreamModel
 from millstream.registry import load_module
 
 DECLARATIVE = (".yaml", ".yml", ".json")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _FORMS = "path.py, path.py:variable, module:variable, path.yaml, path.yml, path.json"
+
+
+class BadTarget(MillstreamError, ValueError):
+    """A JOB argument that does not lead to a job."""
+
+    code = "CLI-001"
+    domain: Domain = "user"
+
+
+def model_of(job: Job, parallelism: int | None) -> StreamModel:
+    """The job, with another parallelism when one is given."""
+    model = job.model
+    if parallelism is None:
+        return model
+    return dataclasses.replace(model, requirements=dataclasses.replace(model.requirements, parallelism=parallelism))
 
 
 def load(target: str) -> Job:

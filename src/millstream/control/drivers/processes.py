@@ -1,0 +1,60 @@
+"""Whether a driver process lives, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from millstream.checkpoint.owner import ProcessIdentity
+from millstream.contract.driver_protocol import DriverIdentity
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Those that this process started: they stay in the kernel's table until somebody asks how they ended."""
+
+
+def adopt_child(process: subprocess.Popen[bytes]) -> None:
+    """Take note of a process that was started here."""
+    _children[process.pid] = process
+
+
+def is_alive(identity: DriverIdentity) -> bool:
+    """Whether a driver process runs; another one with its process id is not taken for it."""
+    child = _children.get(identity.pid)
+    if child is not None and child.poll() is not None:
+        del _children[identity.pid]
+    return not _process(identity).is_gone
+
+
+def kill(identity: DriverIdentity) -> None:
+    """End a driver process and everything it started, at once. What it had not made durable is done again by the next one."""
+    if not _process(identity).is_here:
+        return
+    if not is_alive(identity) and Path(f"/proc/{identity.pid}").exists():
+        return  # the process id is another's by now
+    for pid in _session(identity.pid):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session, its leader last: who sees it end finds nothing of it left."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(folder.name)) == leader:
+                    found.append(int(folder.name))
+    return sorted(found, key=lambda pid: pid == leader)
+
+
+def _process(identity: DriverIdentity) -> ProcessIdentity:
+    return ProcessIdentity(
+        host=identity.host,
+        boot=identity.boot,
+        namespace=identity.namespace,
+        pid=identity.pid,
+        started=identity.started,
+    )

@@ -1,0 +1,87 @@
+"""From what a node asks for to a plan and the engine that runs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from millstream.api.job import Job
+from millstream.api.jobfile.load import load_job
+from millstream.api.jobfile.target import load, model_of
+from millstream.api.run_options import RunOptions
+from millstream.api.running.job import JobRunner
+from millstream.contract.driver_protocol import RunSpec
+from millstream.errors import InvalidPlan
+from millstream.plan.compile import compile_job
+from millstream.plan.deployment import DeploymentPlan, EpochPolicy
+from millstream.redaction import REFERENCE
+
+START = frozenset({"from_savepoint", "on_newer_output", "allow_dropped_state", "ignore_state_once", "carry"})
+
+
+def options_of(spec: RunSpec) -> RunOptions:
+    """The options of the run; what is wrong with one is refused here."""
+    unknown = set(spec.start) - START
+    if unknown:
+        msg = "the start of a run says something unknown"
+        raise InvalidPlan(msg, code="CTL-112", found=unknown, known=START, hint="leave it out")
+    return RunOptions(
+        local=spec.engine == "local",
+        checkpoint=spec.checkpoint,
+        manifests=spec.manifests,
+        run_id=spec.run,
+        epochs=EpochPolicy(**spec.epochs),
+        master=spec.master,
+        state_backend=spec.state_backend,
+        confs=dict(spec.confs),
+        params=dict(spec.params),
+        on_stop=spec.on_stop,
+        **spec.start,
+    )
+
+
+def names_secrets(spec: RunSpec) -> bool:
+    """Whether Spark's settings name secrets: then Spark cannot start before they are there."""
+    return any(REFERENCE.search(value) for value in spec.confs.values())
+
+
+def planned(spec: RunSpec, options: RunOptions) -> DeploymentPlan:
+    """The plan of the job."""
+    return compile_job(model_of(_job(spec), spec.parallelism), options.deployment()).deployment
+
+
+def engine_of(spec: RunSpec, options: RunOptions, plan: DeploymentPlan) -> JobRunner:
+    """The engine, told where to begin and under which claim."""
+    return options.engine_of(plan, claim=spec.token)
+
+
+def _job(spec: RunSpec) -> Job:
+    if spec.code is not None and spec.code not in sys.path:
+        sys.path.insert(0, spec.code)
+    match spec.definition:
+        case {"kind": "declarative", "document": dict(document)}:
+            return load_job(json.dumps(document))
+        case {"kind": "code", "entry": str(entry)}:
+            return load(_entry(spec, entry))
+        case other:
+            msg = "the definition of a run is neither declarative nor code"
+            known = '{"kind": "declarative", "document": {...}} or {"kind": "code", "entry": "job.py:job"}'
+            raise InvalidPlan(msg, code="CTL-113", found=_shape(other), known=known, hint="submit the job again")
+
+
+def _entry(spec: RunSpec, entry: str) -> str:
+    """A file of the artifact by its whole path; one that leads out of it is refused. Modules are found on the module path."""
+    path = entry.partition(":")[0]
+    if not path.endswith(".py"):
+        return entry
+    root = Path(spec.code or ".").resolve()
+    if not (root / path).resolve().is_relative_to(root):
+        msg = "the entry of a job leads out of its artifact"
+        raise InvalidPlan(msg, code="CTL-114", found=repr(entry), known=str(root), hint="name a file inside it")
+    return f"{root}/{entry}"
+
+
+def _shape(definition: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {type(value).__name__}" for name, value in definition.items()) or "nothing"
