@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,39 @@ _OURS: dict[Group, dict[str, str]] = {
 }
 
 
+_confined: list[Path | None] = []
+"""Where names of users must lead, once that was said: a folder, or nowhere."""
+
+
+def confine(folder: Path | None) -> None:
+    """From now on names that users write lead into this folder only: what is installed here is not theirs to call.
+
+    For processes that run what others submitted as data: a definition must not become a call of any function that it can name.
+    """
+    _confined[:] = [folder]
+
+
+def _check_place(module: str) -> None:
+    if not _confined:
+        return
+    folder, top = _confined[0], module.partition(".")[0]
+    from importlib.util import find_spec
+
+    # Of the outermost package only: to find one inside it would import those around it.
+    spec = find_spec(top)
+    places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin or ""]
+    if folder is None or not any(place and Path(place).resolve().is_relative_to(folder.resolve()) for place in places):
+        where = "the job has none" if folder is None else "it is not there"
+        msg = f"module {module!r} would have to be in the job's artifact, and {where}"
+        raise ImportError(msg)
+
+
+def load_of_user(reference: str) -> Any:
+    """The object that a job names; where names are confined, only out of its own folder."""
+    _check_place(reference.partition(":")[0])
+    return load(reference)
+
+
 def load(reference: str) -> Any:
     """The object named `module:attribute`; dots lead to attributes of attributes."""
     module, _, path = reference.partition(":")
@@ -42,6 +76,7 @@ def load(reference: str) -> Any:
 
 def load_module(name: str) -> ModuleType:
     """A module by its name, such as one that holds a job."""
+    _check_place(name)
     return importlib.import_module(name)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from millstream.errors import InvalidStep
 from millstream.model.connector import ConnectorSpec
-from millstream.registry import load
+from millstream.registry import load_of_user
 
 _MARK = "_millstream_nondeterministic"
 _LIFE = ("open", "close")
@@ -156,7 +156,7 @@ def _finds(name: str, target: Any) -> bool:
 
 def _imported(name: str, step: str | None) -> FunctionRef:
     try:
-        target: Any = load(name)
+        target: Any = load_of_user(name)
     except (ImportError, AttributeError, ValueError) as problem:
         msg = "function cannot be imported"
         raise InvalidStep(

@@ -15,7 +15,7 @@ from typing import Any
 from millstream.api.running.result import Ending, RunResult
 from millstream.contract.run_folder import write_durably
 from millstream.driver.service.failure import error_facts
-from millstream.driver.service.loading import engine_of, names_secrets, options_of, planned
+from millstream.driver.service.loading import confine_functions, engine_of, names_secrets, options_of, planned
 from millstream.driver.service.process import DriverProcess, result_of
 from millstream.driver.service.told import RunState, graph_facts
 from millstream.driver.service.watch import Watch
@@ -72,6 +72,7 @@ class RunLife:
         self._driver.await_secrets()
         if not is_early:
             self._start_early(deployment)
+        confine_functions(self._spec.definition, self._spec.code)
         plan = planned(self._spec, options)
         self._driver.reports.report("graph", graph_facts(plan))
         if self._driver.control.is_cancelled:

@@ -17,6 +17,7 @@ from millstream.errors import InvalidPlan
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import DeploymentPlan, EpochPolicy
 from millstream.redaction import REFERENCE
+from millstream.registry import confine
 
 START = frozenset({"from_savepoint", "on_newer_output", "allow_dropped_state", "ignore_state_once", "carry"})
 
@@ -49,7 +50,7 @@ def names_secrets(spec: RunSpec) -> bool:
 
 def planned(spec: RunSpec, options: RunOptions) -> DeploymentPlan:
     """The plan of the job."""
-    return compile_job(model_of(_job(spec), spec.parallelism), options.deployment()).deployment
+    return compile_job(model_of(job_of(spec.definition, spec.code), spec.parallelism), options.deployment()).deployment
 
 
 def engine_of(spec: RunSpec, options: RunOptions, plan: DeploymentPlan) -> JobRunner:
@@ -57,26 +58,33 @@ def engine_of(spec: RunSpec, options: RunOptions, plan: DeploymentPlan) -> JobRu
     return options.engine_of(plan, claim=spec.token)
 
 
-def _job(spec: RunSpec) -> Job:
-    if spec.code is not None and spec.code not in sys.path:
-        sys.path.insert(0, spec.code)
-    match spec.definition:
+def confine_functions(definition: dict[str, Any], code: str | None) -> None:
+    """A definition that is data runs no code but what its own artifact brings; code does what it likes."""
+    if definition.get("kind") == "declarative":
+        confine(None if code is None else Path(code))
+
+
+def job_of(definition: dict[str, Any], code: str | None) -> Job:
+    """The job that a definition describes; `code` is the folder of its unpacked artifact."""
+    if code is not None and code not in sys.path:
+        sys.path.insert(0, code)
+    match definition:
         case {"kind": "declarative", "document": dict(document)}:
             return load_job(json.dumps(document))
         case {"kind": "code", "entry": str(entry)}:
-            return load(_entry(spec, entry))
+            return load(_entry(code, entry))
         case other:
             msg = "the definition of a run is neither declarative nor code"
             known = '{"kind": "declarative", "document": {...}} or {"kind": "code", "entry": "job.py:job"}'
             raise InvalidPlan(msg, code="CTL-113", found=_shape(other), known=known, hint="submit the job again")
 
 
-def _entry(spec: RunSpec, entry: str) -> str:
+def _entry(code: str | None, entry: str) -> str:
     """A file of the artifact by its whole path; one that leads out of it is refused. Modules are found on the module path."""
     path = entry.partition(":")[0]
     if not path.endswith(".py"):
         return entry
-    root = Path(spec.code or ".").resolve()
+    root = Path(code or ".").resolve()
     if not (root / path).resolve().is_relative_to(root):
         msg = "the entry of a job leads out of its artifact"
         raise InvalidPlan(msg, code="CTL-114", found=repr(entry), known=str(root), hint="name a file inside it")

@@ -14,7 +14,7 @@ from typing import Any
 
 from millstream.api.jobfile.target import model_of
 from millstream.driver.service.failure import error_facts
-from millstream.driver.service.loading import job_of
+from millstream.driver.service.loading import confine_functions, job_of
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.explain import LAYERS, explain, mermaid
@@ -32,6 +32,7 @@ def main() -> int:
     with os.fdopen(os.dup(1), "w") as answer, contextlib.redirect_stdout(sys.stderr):
         os.dup2(2, 1)
         try:
+            confine_functions(asked["definition"], asked["code"])
             told = {"planned": plan_facts(asked["definition"], asked["code"], asked["parallelism"])}
         except Exception as problem:
             told = {"error": error_facts(problem)}

@@ -41,7 +41,7 @@ def operation_class(kind: object, *, step: str | None = None) -> type[Operation]
     if kind in OPERATIONS:
         return OPERATIONS[kind]
     try:
-        named = registry.load(kind) if ":" in kind else registry.find("operations", kind)
+        named = registry.load_of_user(kind) if ":" in kind else registry.find("operations", kind)
     except KeyError:
         raise _unknown(kind, step) from None
     except (ImportError, AttributeError, ValueError) as problem:
