@@ -9,7 +9,9 @@ from tests.unit.control.conftest import submission
 from tests.unit.control.fake_drivers import FakeDrivers
 
 from millstream.control.dispatcher.definitions import job_of, submit
+from millstream.control.dispatcher.keeping import remove_checkpoint
 from millstream.control.dispatcher.reconcile import Reconciler
+from millstream.control.dispatcher.rescaling import rescale
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
 from millstream.control.metadata.tables.access import operation
@@ -343,3 +345,89 @@ def test_every_event_has_cause_and_actor(machine, run, metadata):
     assert all(each.cause for each in found)
     with metadata.begin() as connection:
         assert connection.execute(select(execution.c.status)).scalar_one() == "COMPLETED"
+
+
+def test_a_run_is_rescaled_as_one_operation(machine, run, row, act):
+    machine.drivers[run].runs()
+    machine.round()
+    with act() as a:
+        asked = rescale(a, run_of(a, run), 5)
+        with pytest.raises(StateConflict, match="CTL-046"):
+            rescale(a, run_of(a, run), 6)
+    machine.round()
+    assert machine.drivers[run].requests() == [("suspend", asked)]
+    machine.drivers[run].report("answer", id=asked, done=True, path="/sp/r", error={})
+    machine.drivers[run].ends("SUSPENDED", savepoint="/sp/r")
+    machine.round(2)
+    with act() as a:
+        done = a.connection.execute(select(operation).where(operation.c.id == asked)).one()
+        assert job_of(a, "orders").desired == "RUNNING"
+        assert (job_of(a, "orders").version, job_of(a, "orders").parallelism) == (2, 5)
+    spec = machine.drivers[done.result["run"]].spec
+    assert (done.status, spec.parallelism, spec.start, spec.token) == (
+        "done",
+        5,
+        {"from_savepoint": "/sp/r", "on_newer_output": "refuse"},
+        2,
+    )
+    assert spec.params == machine.drivers[run].spec.params
+
+
+def test_a_rescale_that_ends_otherwise_is_told(machine, run, act):
+    machine.drivers[run].runs()
+    machine.round()
+    with act() as a:
+        asked = rescale(a, run_of(a, run), 5)
+    machine.round()
+    machine.drivers[run].ends("COMPLETED")
+    machine.round()
+    with act() as a:
+        assert a.connection.execute(select(operation.c.status).where(operation.c.id == asked)).scalar_one() == "failed"
+
+
+def test_an_epoch_that_broke_off_has_a_row(machine, run, metadata):
+    driver, error = machine.drivers[run], {"code": "EXT-001", "message": "gone"}
+    driver.runs()
+    driver.epoch(0)
+    driver.report("state", **{"from": "RUNNING", "to": "RUNNING", "cause": "restarts by itself", "error": error})
+    machine.round()
+    statement = select(checkpoint.c.checkpoint_id, checkpoint.c.status).order_by(checkpoint.c.checkpoint_id)
+    with metadata.begin() as connection:
+        assert connection.execute(statement).all() == [(0, "COMPLETED"), (1, "FAILED")]
+    driver.epoch(1)
+    machine.round()
+    with metadata.begin() as connection:
+        assert connection.execute(statement).all() == [(0, "COMPLETED"), (1, "COMPLETED")]
+
+
+@pytest.mark.parametrize(
+    ("keep", "ends", "is_there"),
+    [
+        ("always", "COMPLETED", True),
+        ("never", "COMPLETED", False),
+        ("on_failure", "COMPLETED", False),
+        ("never", "SUSPENDED", True),
+        ("never", "FAILED", False),
+        ("on_failure", "FAILED", True),
+    ],
+)
+def test_what_becomes_of_the_checkpoint(machine, act, row, tmp_path, keep, ends, is_there):
+    place = tmp_path / "checkpoint"
+    for part in ("millstream", "local", "savepoints/savepoint-one"):
+        (place / part).mkdir(parents=True)
+    with act() as a:
+        submit(a, submission("kept", settings={"keep_checkpoint": keep, "checkpoint": str(place)}))
+        run = start(a, "kept", StartOptions()).execution_id
+    machine.round()
+    machine.drivers[run].runs()
+    error = {"code": "STEP-001", "message": "x", "domain": "user", "retry": "never"} if ends == "FAILED" else None
+    machine.drivers[run].ends(ends, error=error)
+    machine.round()
+    assert (place / "millstream").is_dir() is is_there
+    assert (place / "savepoints/savepoint-one").is_dir()
+
+
+def test_what_is_no_checkpoint_is_not_removed(tmp_path):
+    (tmp_path / "precious").mkdir()
+    assert not remove_checkpoint(tmp_path)
+    assert (tmp_path / "precious").is_dir()

@@ -21,7 +21,7 @@ from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import Failure
 from millstream.errors import ExternalFailure
 
-_ENDING = ("drain", "suspend", "cancel", "export_savepoint")
+_ENDING = ("drain", "suspend", "cancel", "export_savepoint", "rescale", "dump")
 _log = logging.getLogger(__name__)
 
 

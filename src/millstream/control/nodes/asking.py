@@ -11,7 +11,13 @@ from millstream.control.act import Act
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.operations import handed_on, open_operations
 
-_ACTIONS = {"drain": "drain", "suspend": "suspend", "cancel": "cancel", "export_savepoint": "savepoint"}
+_ACTIONS = {
+    "drain": "drain",
+    "suspend": "suspend",
+    "cancel": "cancel",
+    "export_savepoint": "savepoint",
+    "rescale": "suspend",
+}
 _KINDS = (*_ACTIONS, "dump")
 
 

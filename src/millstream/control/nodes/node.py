@@ -12,6 +12,8 @@ from sqlalchemy import Row
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.control.act import Act, acting
+from millstream.control.dispatcher.keeping import clear_after
+from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.database import Metadata
 from millstream.control.nodes import registration
@@ -142,6 +144,8 @@ class Node:
             owned.written(reports)
             if not goes_on:
                 self._forget(owned)
+                with acting(self._metadata, self._actor) as act:
+                    clear_after(act, run_of(act, owned.id), self._places.checkpoints)
 
     def _ask(self) -> None:
         """Carry what people want to the drivers."""

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from millstream.contract.driver_protocol import DriverReport
 from millstream.control.act import Act
 from millstream.control.dispatcher.reconcile import settle
+from millstream.control.dispatcher.rescaling import go_on
 from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.moves import move, record
 from millstream.control.lifecycle.states import OWNED, Status, is_legal
@@ -24,6 +25,8 @@ from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
 
 StateData = Callable[[int], dict[str, Any] | None]
 """What the manifest of an epoch says, as the index keeps it."""
+_ENDING = ("drain", "suspend", "cancel", "rescale")
+"""Operations that are done when the run has ended, not when its driver answers."""
 _KEPT_ROWS = 10
 """Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
 
@@ -80,6 +83,17 @@ class ReportWriter:
             move(self._act.connection, run, Status(row.status), after, cause, now=self._act.now, token=self._token)
         elif body.get("error") and after == Status.RUNNING:
             record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
+        if body.get("error"):
+            self._aborted(row, report)
+
+    def _aborted(self, run: Row[Any], report: DriverReport) -> None:
+        """The epoch behind the newest that was published broke off; when it is done again, its row says so."""
+        newest = (run.progress or {}).get("epoch")
+        at = dt.datetime.fromtimestamp(report.at, dt.UTC)
+        values = {"checkpoint_id": 0 if newest is None else newest + 1, "status": "FAILED", "create_time": at}
+        error = {"error": report.body["error"]}
+        self._insert(checkpoint, {**values, "execution_id": run.execution_id, "checkpoint_type": "CHECKPOINT",
+                                  "token": self._token, "summary": error})  # fmt: skip
 
     def _epoch(self, run: str, report: DriverReport) -> None:
         body = report.body
@@ -99,7 +113,15 @@ class ReportWriter:
             "phases": body.get("phases"),
             "summary": body,
         }
-        self._insert(checkpoint, values)
+        statement = postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
+        again = {name: value for name, value in values.items() if name not in ("execution_id", "checkpoint_id")}
+        self._act.connection.execute(
+            statement.insert(checkpoint)
+            .values(**values)
+            .on_conflict_do_update(
+                index_elements=["execution_id", "checkpoint_id"], set_=again, where=checkpoint.c.status == "FAILED"
+            )
+        )
 
     def _insert(self, table: Any, values: dict[str, Any]) -> None:
         statement = postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
@@ -114,7 +136,7 @@ class ReportWriter:
             values = {"job_id": row.job_id, "execution_id": run, "trigger_id": body["id"], "path": body["path"]}
             times = {"create_time": self._act.now, "complete_time": self._act.now}
             self._insert(savepoint, {**values, **times, "format": "canonical", "status": "READY"})
-        if not any(each.id == body["id"] for each in open_operations(self._act, run, ("drain", "suspend", "cancel"))):
+        if not any(each.id == body["id"] for each in open_operations(self._act, run, _ENDING)):
             done(self._act, body["id"], **{name: body[name] for name in ("path", "text") if body.get(name)})
 
     def _dead_letters(self, run: str, report: DriverReport) -> None:
@@ -164,5 +186,7 @@ def _ended(act: Act, run: Row[Any], token: int, status: Status, body: dict[str, 
             update(job_definition).where(job_definition.c.id == run.job_id).values(desired="STOPPED")
         )
     result = body.get("result") or {}
+    if status == Status.SUSPENDED:
+        go_on(act, run, result.get("savepoint"))
     for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
         done(act, each.id, status=status, savepoint=result.get("savepoint"))
