@@ -11,7 +11,7 @@ from typing import NamedTuple
 from millstream import __version__
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.metadata.database import Metadata
-from millstream.control.nodes.channel import NodeChannel
+from millstream.control.nodes.channel import ChannelServer
 from millstream.control.nodes.identity import NodeDirectory
 from millstream.control.nodes.local_host import LocalDrivers
 from millstream.control.nodes.loop import Loop
@@ -44,7 +44,7 @@ class RunningNode:
         self.directory = NodeDirectory(options.data)
         drivers = LocalDrivers(self.directory.runs)
         self._views = RunViews(drivers.folder)
-        self._channel = NodeChannel(
+        self._channel = ChannelServer(
             self._views,
             host=options.channel_host,
             port=options.channel_port,

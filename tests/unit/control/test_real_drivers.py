@@ -109,16 +109,19 @@ def test_a_bounded_job_comes_to_its_end(service, tmp_path):
         kept = act.connection.execute(select(checkpoint)).all()
     assert [each.checkpoint_id for each in kept] == list(range(len(kept)))
     assert kept[-1].state_data["source_state"]["s"]["type"] == "datagen"
-    text, _, size = NodeCalls(service.metadata).log(run, "driver.log", 0, 100_000)
-    assert len(text) == size
-    assert b"run ended" in text
+    part = NodeCalls(service.metadata).log(run, "driver", 0, 100_000)
+    assert len(part["text"].encode()) == part["size"] == part["next"]
+    assert "run ended" in part["text"]
+    assert "driver.log" in NodeCalls(service.metadata).logs(run)
 
 
 def test_savepoint_drain_and_what_can_be_seen(service, tmp_path):
     run = service.submit(endless(tmp_path))
     service.until(run, lambda row: row.status == "RUNNING" and row.processed_records > 0)
     calls = NodeCalls(service.metadata)
-    assert [each["name"] for each in calls.newest(run, "graph")["vertices"]]
+    assert [each["name"] for each in calls.graph(run)["vertices"]]
+    assert calls.progress(run)["epoch"]["rows_in"] >= 0
+    assert "Thread" in calls.dump(run)["text"]
     assert calls.epochs(run, 5)[-1]["rows_in"] >= 0
     saved = service.ask(run, Wish("export_savepoint"))
     assert (saved.status, os.path.isdir(saved.result["path"])) == ("done", True)

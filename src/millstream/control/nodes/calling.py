@@ -16,7 +16,7 @@ from millstream.control.metadata.tables.runs import run_event
 from millstream.control.refusals import UnknownName
 from millstream.errors import ExternalFailure
 
-_SECONDS = 5.0
+_SECONDS = 15.0
 _ACTOR = re.compile(r"node:(.+)")
 
 
@@ -35,40 +35,46 @@ class NodeCalls:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
 
-    def newest(self, run: str, kind: str) -> dict[str, Any] | None:
-        """The newest report of a run that goes on."""
-        found: dict[str, Any] | None = self._ask(self._place(run), "live", kind=kind)
-        return found
+    def progress(self, run: str) -> dict[str, Any]:
+        """What a run is doing now: how far it is, its newest epoch, whether its driver is well."""
+        place = self._place(run)
+        newest = {kind: self._ask(place, "live", kind=kind) for kind in ("progress", "epoch", "alive", "dead_letters")}
+        return {"token": place.token, **newest}
+
+    def graph(self, run: str) -> dict[str, Any]:
+        """Its vertices and edges, and what its subtasks did in the last epochs."""
+        place = self._place(run)
+        return {**(self._ask(place, "live", kind="graph") or {}), "subtasks": self._ask(place, "subtasks")}
 
     def epochs(self, run: str, limit: int) -> list[dict[str, Any]]:
         """Its newest epochs, oldest first."""
         found: list[dict[str, Any]] = self._ask(self._place(run), "epochs", limit=limit)
         return found
 
-    def subtasks(self, run: str) -> list[dict[str, Any]]:
-        """What its subtasks did in the last epochs."""
-        found: list[dict[str, Any]] = self._ask(self._place(run), "subtasks")
-        return found
+    def log(self, run: str, stream: str, offset: int, limit: int) -> dict[str, Any]:
+        """A part of a log of its newest attempt, where the next part begins, and how long the log is now."""
+        place = self._place(run)
+        part = self._ask(place, "log", token=place.token, name=f"{stream}.log", offset=offset, limit=limit)
+        text = base64.b64decode(part["content"]).decode("utf-8", "replace")
+        return {"text": text, "next": part["next_offset"], "size": part["size"]}
 
-    def logs(self, run: str, token: int | None = None) -> list[str]:
-        """The names of its logs, of the newest attempt or of one that is named by its token."""
-        place = self._place(run, token)
+    def logs(self, run: str) -> list[str]:
+        """The names of its logs."""
+        place = self._place(run)
         found: list[str] = self._ask(place, "logs", token=place.token)
         return found
 
-    def log(self, run: str, name: str, offset: int, limit: int, token: int | None = None) -> tuple[bytes, int, int]:
-        """A part of a log, where the next part begins, and how long the log is now."""
-        place = self._place(run, token)
-        part = self._ask(place, "log", token=place.token, name=name, offset=offset, limit=limit)
-        return base64.b64decode(part["content"]), part["next_offset"], part["size"]
+    def dump(self, run: str) -> dict[str, Any]:
+        """What every thread of its driver does."""
+        found: dict[str, Any] = self._ask(self._place(run), "dump")
+        return found
 
-    def _place(self, run: str, token: int | None = None) -> RunPlace:
-        """The node that claimed the run last, or under a token."""
+    def _place(self, run: str) -> RunPlace:
+        """The node that claimed the run last."""
         with acting(self._metadata) as act:
             identifier = run_of(act, run).execution_id
             claimed = run_event.c.execution_id == identifier, run_event.c.to_status == "INITIALIZING"
             claims = select(run_event.c.actor, run_event.c.token).where(*claimed).order_by(run_event.c.seq.desc())
-            claims = claims if token is None else claims.where(run_event.c.token == token)
             last = act.connection.execute(claims.limit(1)).first()
             name = None if last is None else _ACTOR.fullmatch(last.actor)
             row = None if name is None else act.connection.execute(select(node).where(node.c.id == name[1])).first()

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 Answer = tuple[int, dict[str, Any]]
 
 
-class NodeChannel:
+class ChannelServer:
     """Serves in threads of its own; it changes nothing."""
 
     def __init__(
@@ -74,6 +74,7 @@ def answered(views: RunViews, path: str) -> Answer:
         "live": views.live,
         "epochs": views.epochs,
         "subtasks": views.subtasks,
+        "dump": views.dump,
         "logs": views.logs,
         "log": views.log,
     }

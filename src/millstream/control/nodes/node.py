@@ -17,7 +17,6 @@ from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.database import Metadata
 from millstream.control.nodes import registration
-from millstream.control.nodes.asking import Asking
 from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, renew
 from millstream.control.nodes.host import DriverHost
 from millstream.control.nodes.lost import lose
@@ -25,6 +24,7 @@ from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.placing import Places, SecretValues, spec_of
 from millstream.control.nodes.registration import NodeState, Offer
 from millstream.control.nodes.reports import ReportWriter, StateData
+from millstream.control.nodes.requests import DriverRequests
 from millstream.control.nodes.watching import Watching
 from millstream.errors import ExternalFailure, MillstreamError
 
@@ -51,7 +51,7 @@ class Node:
         self._secrets, self._state_data, self._monotonic = secrets, state_data, monotonic
         self._runs: dict[str, OwnedRun] = {}
         self._watching = Watching(host, monotonic)
-        self._asking = Asking(monotonic)
+        self._requests = DriverRequests(monotonic)
         self._renewed_at = float("-inf")
         self._state: NodeState = "ACTIVE"
         self.lock = threading.Lock()
@@ -151,7 +151,7 @@ class Node:
         """Carry what people want to the drivers."""
         if self._runs:
             with acting(self._metadata, self._actor) as act:
-                self._asking.carry(act, self._runs)
+                self._requests.carry(act, self._runs)
             if self._state == "DRAINING":
                 self._drain()
 

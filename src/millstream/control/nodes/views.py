@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +12,10 @@ from millstream.contract.run_folder import DriverFolder
 from millstream.control.drivers.logs import log_names, read_log
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.refusals import UnknownName
+from millstream.errors import ExternalFailure
 
 Asked = Mapping[str, str]
+_DUMP_SECONDS = 10.0
 
 
 class RunViews:
@@ -40,6 +44,19 @@ class RunViews:
     def subtasks(self, run: str, asked: Asked) -> list[dict[str, Any]]:
         """What subtasks did in the last epochs."""
         return self._owned(run).live.subtasks()
+
+    def dump(self, run: str, asked: Asked) -> dict[str, Any]:
+        """What every thread of its driver does; one that does not answer in time is told as such."""
+        owned, identifier = self._owned(run), uuid.uuid4().hex
+        end = time.monotonic() + _DUMP_SECONDS
+        if owned.link is not None and owned.link.dump(identifier):
+            while time.monotonic() < end:
+                answer = owned.live.newest("answer")
+                if answer is not None and answer.get("id") == identifier:
+                    return {"text": answer.get("text", "")}
+                time.sleep(0.05)
+        msg = "the driver did not say what it does"
+        raise ExternalFailure(msg, code="CTL-054", found=f"run {run}", hint="see its log")
 
     def logs(self, run: str, asked: Asked) -> list[str]:
         """The logs that there are of a claim."""

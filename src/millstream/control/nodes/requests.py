@@ -21,7 +21,7 @@ _ACTIONS = {
 _KINDS = (*_ACTIONS, "dump")
 
 
-class Asking:
+class DriverRequests:
     """Asks each driver once for each operation; a driver that is asked twice answers the same."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
