@@ -45,12 +45,21 @@ class RunningNode:
         drivers = LocalDrivers(self.directory.runs)
         self._views = RunViews(drivers.folder)
         self._channel = ChannelServer(
-            self._views,
-            host=options.channel_host,
-            port=options.channel_port,
-            shown_host=options.shown_host,
+            self._views, host=options.channel_host, port=options.channel_port, shown_host=options.shown_host
         )
-        offer = Offer(
+        self._node = Node(
+            metadata,
+            self._offer(options),
+            drivers,
+            Places(options.checkpoints),
+            secrets=_no_secrets,
+            state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
+        )
+        self._views.runs = self._node.runs
+        self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
+
+    def _offer(self, options: NodeOptions) -> Offer:
+        return Offer(
             id=self.directory.id,
             boot=self.directory.boot,
             slots=options.slots,
@@ -60,16 +69,6 @@ class RunningNode:
             channel_key=self._channel.key,
             details={"host": platform.node(), "pid": os.getpid()},
         )
-        self._node = Node(
-            metadata,
-            offer,
-            drivers,
-            Places(options.checkpoints),
-            secrets=_no_secrets,
-            state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
-        )
-        self._views.runs = self._node.runs
-        self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""

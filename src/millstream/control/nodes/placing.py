@@ -32,13 +32,8 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
     version = version_of(act, run.job_id, run.job_version)
     settings = msgspec.convert(version.settings, JobSettings)
     options = msgspec.convert(run.options, StartOptions)
-    interval = {"interval_start": options.interval_start, "interval_end": options.interval_end}
     return RunSpec(
-        run=run.execution_id,
-        token=token,
-        job=run.job_name,
-        version=run.job_version,
-        attempt=run.attempt,
+        **_who(run, token),
         definition=version.dag_definition,
         code=_code(version.artifact_sha256, places),
         engine=settings.engine,
@@ -48,13 +43,23 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
         manifests=settings.manifests,
         state_backend=settings.state_backend,
         start=_start(options),
-        params={**options.params, **{name: value for name, value in interval.items() if value is not None}},
+        params=_params(options),
         confs=settings.confs,
         epochs=_epochs(settings),
         on_stop=settings.on_stop,
         memory_limit=settings.memory_limit,
         secret_names=list((version.plan or {}).get("secrets", [])),
     )
+
+
+def _who(run: Row[Any], token: int) -> dict[str, Any]:
+    attempt = {"run": run.execution_id, "token": token, "attempt": run.attempt}
+    return {**attempt, "job": run.job_name, "version": run.job_version}
+
+
+def _params(options: StartOptions) -> dict[str, Any]:
+    interval = {"interval_start": options.interval_start, "interval_end": options.interval_end}
+    return {**options.params, **{name: value for name, value in interval.items() if value is not None}}
 
 
 def checkpoint_of(settings: JobSettings, root: Path, job: str, slot: int) -> str:

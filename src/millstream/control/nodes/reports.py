@@ -96,36 +96,36 @@ class ReportWriter:
                                   "token": self._token, "summary": error})  # fmt: skip
 
     def _epoch(self, run: str, report: DriverReport) -> None:
-        body = report.body
-        at = dt.datetime.fromtimestamp(report.at, dt.UTC)
+        """A row for an epoch; in the place of one that says that it broke off before."""
+        values = self._epoch_row(run, report)
+        again = {name: value for name, value in values.items() if name not in ("execution_id", "checkpoint_id")}
+        key, is_failed = ["execution_id", "checkpoint_id"], checkpoint.c.status == "FAILED"
+        added = self._dialect.insert(checkpoint).values(**values)
+        self._act.connection.execute(added.on_conflict_do_update(index_elements=key, set_=again, where=is_failed))
+
+    def _epoch_row(self, run: str, report: DriverReport) -> dict[str, Any]:
+        body, at = report.body, dt.datetime.fromtimestamp(report.at, dt.UTC)
         data = self._state_data(body["epoch"])
-        size = None if data is None else data["operator_state"]["bytes"]
-        values = {
+        return {
             "execution_id": run,
             "checkpoint_id": body["epoch"],
             "checkpoint_type": "CHECKPOINT",
             "status": "COMPLETED",
             "state_data": data,
-            "storage_size_bytes": size,
+            "storage_size_bytes": None if data is None else data["operator_state"]["bytes"],
             "create_time": at - dt.timedelta(seconds=body["seconds"]),
             "complete_time": at,
             "token": self._token,
             "phases": body.get("phases"),
             "summary": body,
         }
-        statement = postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
-        again = {name: value for name, value in values.items() if name not in ("execution_id", "checkpoint_id")}
-        self._act.connection.execute(
-            statement.insert(checkpoint)
-            .values(**values)
-            .on_conflict_do_update(
-                index_elements=["execution_id", "checkpoint_id"], set_=again, where=checkpoint.c.status == "FAILED"
-            )
-        )
+
+    @property
+    def _dialect(self) -> Any:
+        return postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
 
     def _insert(self, table: Any, values: dict[str, Any]) -> None:
-        statement = postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
-        self._act.connection.execute(statement.insert(table).values(**values).on_conflict_do_nothing())
+        self._act.connection.execute(self._dialect.insert(table).values(**values).on_conflict_do_nothing())
 
     def _answer(self, run: str, body: dict[str, Any]) -> None:
         if not body["done"]:
