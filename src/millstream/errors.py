@@ -149,3 +149,31 @@ class Fenced(MillstreamError, RuntimeError):
 
     code = "CKPT-020"
     domain: Domain = "external"
+
+
+class UnknownName(MillstreamError, LookupError):
+    """A job, run, node or other thing that is not there, or that the asker may not know of."""
+
+    code = "CTL-010"
+    domain: Domain = "user"
+
+
+class StateConflict(MillstreamError, RuntimeError):
+    """The thing is there, but not in a state in which that can be done, or another has done it before."""
+
+    code = "CTL-011"
+    domain: Domain = "user"
+
+
+class StaleVersion(MillstreamError, RuntimeError):
+    """The asker had seen an older version than the one that is to be changed."""
+
+    code = "CTL-012"
+    domain: Domain = "user"
+
+
+class RequestRefused(MillstreamError, ValueError):
+    """A request to the service that it does not take: who asks, how it is asked, or how often."""
+
+    code = "REST-006"
+    domain: Domain = "user"

@@ -1,1 +1,5 @@
-"""The service as Python calls: what the command line uses, and programs may."""
+"""The service from afar: `Client`."""
+
+from millstream.client.service import Client
+
+__all__ = ["Client"]

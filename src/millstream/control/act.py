@@ -33,3 +33,10 @@ def acting(metadata: Metadata, actor: str = SYSTEM) -> Iterator[Act]:
     """One transaction; what is raised in the body undoes it."""
     with metadata.begin() as connection:
         yield Act(connection, metadata.now(connection), actor)
+
+
+@contextlib.contextmanager
+def reading(metadata: Metadata) -> Iterator[Act]:
+    """One transaction that only looks."""
+    with metadata.read() as connection:
+        yield Act(connection, metadata.now(connection))

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from millstream.errors import Domain, MillstreamError
+from millstream.errors import Domain, MillstreamError, StaleVersion, StateConflict, UnknownName
 
-
-class UnknownName(MillstreamError, LookupError):
-    """A job, run, node or other thing that is not there, or that the asker may not know of."""
-
-    code = "CTL-010"
-    domain: Domain = "user"
-
-
-class StateConflict(MillstreamError, RuntimeError):
-    """The thing is there, but not in a state in which that can be done, or another has done it before."""
-
-    code = "CTL-011"
-    domain: Domain = "user"
-
-
-class StaleVersion(MillstreamError, RuntimeError):
-    """The asker had seen an older version than the one that is to be changed."""
-
-    code = "CTL-012"
-    domain: Domain = "user"
+__all__ = ["SchemaMismatch", "StaleVersion", "StateConflict", "UnknownName"]
 
 
 class SchemaMismatch(MillstreamError, RuntimeError):

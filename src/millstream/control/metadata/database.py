@@ -20,6 +20,7 @@ Clock = Callable[[], dt.datetime]
 _BUSY_MS = 5000
 _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", f"busy_timeout={_BUSY_MS}")
 """Per connection: SQLite takes orphan rows otherwise, and gives up at once where another writes."""
+_READS: dict[str, Any] = {"reads": True}
 _CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -69,6 +70,15 @@ class Metadata:
                 raise _unreachable(self.url, problem) from problem
             raise
 
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One transaction that writes nothing: in SQLite it waits for no writer, and none waits for it."""
+        try:
+            with self.engine.connect().execution_options(**_READS) as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as problem:
+            raise _unreachable(self.url, problem) from problem
+
     def now(self, connection: Connection) -> dt.datetime:
         """The time by which leases are judged: no two machines' clocks are compared."""
         if self._clock is not None:
@@ -109,7 +119,8 @@ def _sqlite(url: DatabaseUrl) -> Engine:
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
         # A transaction that reads first and writes then would find the database busy, without waiting.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        reads = connection.get_execution_options().get("reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 

@@ -1,0 +1,108 @@
+"""Calls about operations, nodes, savepoints, tokens and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from millstream.client.pages import paged
+from millstream.client.runs import Opened
+from millstream.client.transport import Transport, decoded, escaped
+from millstream.client.values import AuditInfo, NodeInfo, OperationInfo, SavepointInfo, TokenInfo
+
+TokenRole = Literal["viewer", "operator", "editor", "author", "admin"]
+
+
+class OperationCalls:
+    """`client.operations`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, target: str | None = None) -> Iterator[OperationInfo]:
+        """Operations, newest first."""
+        return paged(self._transport, "/operations", OperationInfo, {"target": target})
+
+    def get(self, operation: str) -> OperationInfo:
+        """One operation."""
+        return self._transport.get(f"/operations/{escaped(operation)}", OperationInfo)
+
+    def withdraw(self, operation: str) -> None:
+        """Take back what no node has begun."""
+        self._transport.send("DELETE", f"/operations/{escaped(operation)}")
+
+
+class _Nodes(msgspec.Struct):
+    items: list[NodeInfo]
+
+
+class NodeCalls:
+    """`client.nodes`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> list[NodeInfo]:
+        """All nodes."""
+        return self._transport.get("/nodes", _Nodes).items
+
+    def get(self, node: str) -> NodeInfo:
+        """One node."""
+        return self._transport.get(f"/nodes/{escaped(node)}", NodeInfo)
+
+    def cordon(self, node: str) -> NodeInfo:
+        """It takes no new runs."""
+        return self._transport.post(f"/nodes/{escaped(node)}/cordon", None, NodeInfo)
+
+    def uncordon(self, node: str) -> NodeInfo:
+        """It takes runs again."""
+        return self._transport.post(f"/nodes/{escaped(node)}/uncordon", None, NodeInfo)
+
+    def drain(self, node: str) -> NodeInfo:
+        """Its runs move elsewhere."""
+        return self._transport.post(f"/nodes/{escaped(node)}/drain", None, NodeInfo)
+
+
+class SavepointCalls:
+    """`client.savepoints`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, job: str | None = None) -> Iterator[SavepointInfo]:
+        """Savepoints, newest first."""
+        return paged(self._transport, "/savepoints", SavepointInfo, {"job": job})
+
+    def get(self, savepoint: int) -> SavepointInfo:
+        """One savepoint."""
+        return self._transport.get(f"/savepoints/{savepoint}", SavepointInfo)
+
+    def dispose(self, savepoint: int) -> str:
+        """Remove one; gives the operation to wait for."""
+        return decoded(self._transport.send("DELETE", f"/savepoints/{savepoint}"), Opened).operation
+
+
+class AccessCalls:
+    """`client.access`: tokens, and the audit."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def tokens(self) -> Iterator[TokenInfo]:
+        """Tokens, newest first."""
+        return paged(self._transport, "/tokens", TokenInfo, {})
+
+    def create_token(self, name: str, role: TokenRole, *, days: int = 90) -> TokenInfo:
+        """A new token; it is sent once, and never shown again."""
+        body = {"name": name, "role": role, "days": days}
+        return decoded(self._transport.send("POST", "/tokens", body=body), TokenInfo)
+
+    def revoke_token(self, token: str) -> TokenInfo:
+        """It works no more."""
+        return decoded(self._transport.send("DELETE", f"/tokens/{escaped(token)}"), TokenInfo)
+
+    def audit(self, *, actor: str | None = None, target: str | None = None) -> Iterator[AuditInfo]:
+        """What was done and refused, newest first."""
+        return paged(self._transport, "/audit", AuditInfo, {"actor": actor, "target": target})

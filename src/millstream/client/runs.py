@@ -1,0 +1,79 @@
+"""Calls about runs, and about what they left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from millstream.client.pages import paged
+from millstream.client.transport import Query, Transport, escaped
+from millstream.client.values import EpochInfo, EventInfo, FailureInfo, LetterInfo, LogText, RunInfo
+
+Stopping = Literal["drain", "suspend", "cancel", "export_savepoint"]
+
+
+class Opened(msgspec.Struct):
+    """The operation that was begun."""
+
+    operation: str
+
+
+class RunCalls:
+    """`client.runs`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, status: str | None = None, job: str | None = None) -> Iterator[RunInfo]:
+        """Runs, newest first."""
+        return paged(self._transport, "/runs", RunInfo, {"status": status, "job": job})
+
+    def get(self, run: str) -> RunInfo:
+        """One run, by its id or how that begins."""
+        return self._transport.get(f"/runs/{escaped(run)}", RunInfo)
+
+    def stop(
+        self, run: str, mode: Stopping, *, to: str = "", form: Literal["canonical", "native"] = "canonical"
+    ) -> str:
+        """Ask for an end or a savepoint; gives the operation to wait for."""
+        body = {"mode": mode, "to": to, "form": form}
+        return self._transport.post(f"/runs/{escaped(run)}/stop", body, Opened).operation
+
+    def events(self, run: str) -> Iterator[EventInfo]:
+        """What happened to it, oldest first."""
+        return paged(self._transport, f"/runs/{escaped(run)}/events", EventInfo, {})
+
+    def epochs(self, run: str) -> Iterator[EpochInfo]:
+        """Its epochs, newest first."""
+        return paged(self._transport, f"/runs/{escaped(run)}/epochs", EpochInfo, {})
+
+    def epoch(self, run: str, number: int) -> EpochInfo:
+        """One epoch."""
+        return self._transport.get(f"/runs/{escaped(run)}/epochs/{number}", EpochInfo)
+
+    def exceptions(self, run: str) -> Iterator[FailureInfo]:
+        """Its failures, newest first."""
+        return paged(self._transport, f"/runs/{escaped(run)}/exceptions", FailureInfo, {})
+
+    def dead_letters(self, run: str | None = None) -> Iterator[LetterInfo]:
+        """Where bad records are, of one run or of all."""
+        return paged(self._transport, "/dead-letters", LetterInfo, {"run": run})
+
+    def progress(self, run: str) -> dict[str, Any]:
+        """What it is doing now."""
+        return self._transport.get(f"/runs/{escaped(run)}/progress", dict[str, Any])
+
+    def graph(self, run: str) -> dict[str, Any]:
+        """Its vertices, subtasks and attempts."""
+        return self._transport.get(f"/runs/{escaped(run)}/graph", dict[str, Any])
+
+    def log(self, run: str, *, stream: str = "driver", start: int = 0, limit: int = 65536) -> LogText:
+        """Part of a log, from a byte on."""
+        query: Query = {"stream": stream, "from": start, "limit": limit}
+        return self._transport.get(f"/runs/{escaped(run)}/logs", LogText, query)
+
+    def dump(self, run: str) -> dict[str, Any]:
+        """The stacks of its driver."""
+        return self._transport.post(f"/runs/{escaped(run)}/dump", None, dict[str, Any])

@@ -1,0 +1,112 @@
+"""`create_app`: the REST interface over a service."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import NoReturn
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from millstream import __version__
+from millstream.server.access.gate import PREFIX, Gate
+from millstream.server.front import Front
+from millstream.server.intake import BodyIntake
+from millstream.server.refusing import refuse
+from millstream.server.routes import (
+    about,
+    audits,
+    epochs,
+    events,
+    jobs,
+    live,
+    nodes,
+    operations,
+    runs,
+    savepoints,
+    tokens,
+    versions,
+)
+from millstream.server.routes import session as sessions
+from millstream.server.service import Service
+from millstream.server.streams.hub import Hub
+
+_ALWAYS: tuple[APIRouter, ...] = (
+    about.router,
+    sessions.router,
+    jobs.router,
+    versions.router,
+    runs.router,
+    epochs.router,
+    operations.router,
+    nodes.router,
+    savepoints.router,
+    tokens.router,
+    audits.router,
+    events.router,
+)
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application; every route of it stands behind the gate."""
+    hub = Hub(service)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with hub.polling():
+            yield
+
+    app = FastAPI(
+        title="Millstream",
+        version=__version__,
+        description="Jobs, runs, schedules and what they need.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.service, app.state.hub = service, hub
+    for router in (*_ALWAYS, *_parts(service)):
+        app.include_router(router, prefix=PREFIX)
+    _secure(app, service)
+    return app
+
+
+def _parts(service: Service) -> list[APIRouter]:
+    """Routes of parts that this service has."""
+    return [live.router] if service.channel is not None else []
+
+
+def _secure(app: FastAPI, service: Service) -> None:
+    app.add_exception_handler(HTTPException, _framework_refusal)
+    app.add_exception_handler(RequestValidationError, _does_not_fit)
+    for layer in (BodyIntake, Gate, Front):  # the last stands outermost
+        app.add_middleware(layer, service=service)
+
+
+async def _framework_refusal(request: Request, problem: Exception) -> NoReturn:
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 405:
+        hint = "use one of the known methods"
+        known = dict(problem.headers or {})
+        refuse(
+            "REST-002",
+            "the path has no such method",
+            found=request.method,
+            known=known.get("Allow"),
+            hint=hint,
+            headers=known,
+        )
+    if problem.status_code == 404:
+        refuse("REST-001", "there is no such path", found=request.url.path, hint="see /v1/openapi.json")
+    refuse("REST-005", "the body cannot be read", hint="send valid JSON")
+
+
+async def _does_not_fit(_request: Request, problem: Exception) -> NoReturn:
+    assert isinstance(problem, RequestValidationError)
+    first = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()[:10]]
+    hint = "correct what is named"
+    refuse("REST-006", "the request does not fit", found="; ".join(first), hint=hint)

@@ -1,0 +1,43 @@
+"""The stream of events, by server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+
+from millstream.server.asking import Asks, guarded
+from millstream.server.refusing import refuse_for_now
+from millstream.server.streams.feed import feed
+from millstream.server.streams.hub import Hub
+from millstream.server.streams.topics import topics_of
+
+router = APIRouter(tags=["events"])
+_RETRY = 30.0
+
+
+@router.get("/events", **guarded("viewer"), summary="What happens, as it happens", response_class=StreamingResponse)
+async def stream_events(
+    asking: Asks,
+    request: Request,
+    *,
+    topics: Annotated[str, Query(max_length=2000, description="`jobs`, `nodes`, `run:ID`, with commas.")] = "jobs",
+    last_event_id: Annotated[int | None, Header(ge=0, le=2**62, description="The last event seen.")] = None,
+) -> StreamingResponse:
+    """Server-sent events; with `Last-Event-ID` those that were missed come first. A stream ends after 15 minutes."""
+    hub: Hub = request.app.state.hub
+    wanted, caller = topics_of(topics), asking.caller.token_id
+    if not hub.counts.opened(caller):
+        hint = "share one stream between all that read it"
+        refuse_for_now("REST-016", "too many streams are open", hint=hint, wait=_RETRY)
+
+    async def counted() -> AsyncIterator[str]:
+        try:
+            async for text in feed(asking.service, hub, wanted, last_event_id):
+                yield text
+        finally:
+            hub.counts.closed(caller)
+
+    return StreamingResponse(counted(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

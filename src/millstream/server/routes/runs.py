@@ -1,0 +1,134 @@
+"""Runs: listed, started, and asked for their end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import ConfigDict, Field
+from sqlalchemy import Select, select
+
+from millstream.control.act import Act
+from millstream.control.dispatcher.definitions import job_of
+from millstream.control.dispatcher.starting import options_of, start
+from millstream.control.dispatcher.stopping import Wish, run_of, stop
+from millstream.control.metadata.tables.runs import execution, run_event
+from millstream.server.asking import Asks, guarded
+from millstream.server.idempotency import ActAnswer, once
+from millstream.server.paging import Cursor, Keyset, Page, PageSize
+from millstream.server.routes.shapes import Body, EventShown, Name, OperationOpened, RunId, RunShown
+from millstream.server.routes.showing import shown_event, shown_run
+
+router = APIRouter(tags=["runs"])
+_NEWEST_FIRST = Keyset(execution.c.start_time, execution.c.id, downwards=True)
+_IN_ORDER = Keyset(run_event.c.seq)
+StatusFilter = Annotated[str | None, Query(alias="status", max_length=16, description="Runs of this status.")]
+
+
+class StartBody(Body):
+    """How a run starts; stored with it, so that every attempt of it starts alike."""
+
+    trigger_id: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    from_savepoint: Annotated[str | None, Field(max_length=4000)] = None
+    allow_dropped_state: bool = False
+    ignore_state_once: bool = False
+    on_newer_output: Annotated[str, Field(max_length=40)] = "refuse"
+    carry: Annotated[str | None, Field(max_length=400)] = None
+    parallelism: Annotated[int | None, Field(ge=1, le=32768)] = None
+    master: Annotated[str | None, Field(max_length=400)] = None
+    params: dict[str, Any] = {}
+    interval_start: Annotated[str | None, Field(max_length=64)] = None
+    interval_end: Annotated[str | None, Field(max_length=64)] = None
+    version: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    model_config = ConfigDict(json_schema_extra={"example": {"params": {"day": "2026-03-01"}}})
+
+
+class StopBody(Body):
+    """What a run is to do: an end, or a savepoint while it goes on."""
+
+    mode: Literal["drain", "suspend", "cancel", "export_savepoint"]
+    to: Annotated[str, Field(max_length=4000)] = ""
+    form: Literal["canonical", "native"] = "canonical"
+    model_config = ConfigDict(json_schema_extra={"example": {"mode": "drain"}})
+
+
+@router.get("/runs", **guarded("viewer"), summary="List runs")
+def list_runs(
+    asking: Asks,
+    *,
+    status: StatusFilter = None,
+    job: Annotated[str | None, Query(max_length=128, description="Runs of this job.")] = None,
+    limit: PageSize = 100,
+    cursor: Cursor = None,
+) -> Page[RunShown]:
+    """Newest first."""
+    with asking.reading() as act:
+        found = select(execution) if job is None else _of_job(act, job)
+        found = found if status is None else found.where(execution.c.status == status)
+        scope = (status, job)
+        return _NEWEST_FIRST.page(act, asking, found, shown_run, limit=limit, cursor=cursor, scope=scope)
+
+
+@router.get("/jobs/{name}/runs", **guarded("viewer"), summary="List the runs of a job")
+def list_job_runs(
+    name: Name, asking: Asks, *, status: StatusFilter = None, limit: PageSize = 100, cursor: Cursor = None
+) -> Page[RunShown]:
+    """Newest first."""
+    with asking.reading() as act:
+        found = _of_job(act, name)
+        found = found if status is None else found.where(execution.c.status == status)
+        return _NEWEST_FIRST.page(act, asking, found, shown_run, limit=limit, cursor=cursor, scope=(status,))
+
+
+def _of_job(act: Act, name: str) -> Select[Any]:
+    return select(execution).where(execution.c.job_id == job_of(act, name).id)
+
+
+@router.post(
+    "/jobs/{name}/runs", status_code=202, response_model=RunShown, **guarded("operator"), summary="Start a run of a job"
+)
+def start_job(name: Name, body: StartBody, asking: Asks) -> Response:
+    """The run, which a node claims next; the same `trigger_id` again gives the same run."""
+    options = options_of(body.model_dump(exclude={"trigger_id"}, exclude_none=True))
+
+    def effect(act: Act) -> ActAnswer:
+        run = start(act, name, options, trigger=body.trigger_id or asking.key)
+        asking.audit(act, "run.start", run.execution_id, after={"job": name, "options": run.options})
+        return ActAnswer(202, shown_run(run), f"/v1/runs/{run.execution_id}")
+
+    return once(asking, effect)
+
+
+@router.get("/runs/{run}", **guarded("viewer"), summary="Get a run")
+def get_run(run: RunId, asking: Asks) -> RunShown:
+    """One run, over all of its attempts."""
+    with asking.reading() as act:
+        return shown_run(run_of(act, run))
+
+
+@router.post(
+    "/runs/{run}/stop",
+    status_code=202,
+    response_model=OperationOpened,
+    **guarded("operator"),
+    summary="Ask a run for its end, or for a savepoint",
+)
+def stop_run(run: RunId, body: StopBody, asking: Asks) -> Response:
+    """Drain, suspend, cancel, or export a savepoint; the operation says what became of it."""
+
+    def effect(act: Act) -> ActAnswer:
+        row = run_of(act, run)
+        identifier = stop(act, row, Wish(body.mode, body.to, body.form), asking.asked)
+        asking.audit(act, f"run.{body.mode}", row.execution_id, before={"status": row.status}, after={"to": body.to})
+        place = f"/v1/operations/{identifier}"
+        return ActAnswer(202, OperationOpened(operation=identifier), place, is_operation=True)
+
+    return once(asking, effect)
+
+
+@router.get("/runs/{run}/events", **guarded("viewer"), summary="List what happened to a run")
+def list_events(run: RunId, asking: Asks, *, limit: PageSize = 100, cursor: Cursor = None) -> Page[EventShown]:
+    """Oldest first, over all attempts, each with its cause."""
+    with asking.reading() as act:
+        found = select(run_event).where(run_event.c.execution_id == run_of(act, run).execution_id)
+        return _IN_ORDER.page(act, asking, found, shown_event, limit=limit, cursor=cursor)

@@ -1,0 +1,47 @@
+"""`Service`: what the REST interface serves, put together by whoever starts it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from millstream.control.dispatcher.planned import Planner
+from millstream.control.metadata.database import Metadata
+from millstream.server.limits import Limits
+
+
+class NodeChannel(Protocol):
+    """What only the node that owns a run knows; an answer that cannot be had is an `ExternalFailure`."""
+
+    def progress(self, run: str) -> dict[str, Any]:
+        """What the run is doing now."""
+        ...
+
+    def graph(self, run: str) -> dict[str, Any]:
+        """Its vertices, subtasks and attempts."""
+        ...
+
+    def log(self, run: str, stream: str, offset: int, limit: int) -> dict[str, Any]:
+        """Part of a log: `{"text", "next", "size"}`; offsets are bytes."""
+        ...
+
+    def dump(self, run: str) -> dict[str, Any]:
+        """The stacks of its driver."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Service:
+    """The parts of a running service; routes of a part that is not there do not exist."""
+
+    metadata: Metadata
+    planner: Planner
+    signing_key: bytes
+    """Signs cursors; all servers of one service share it."""
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    monotonic: Callable[[], float] = time.monotonic
+    has_tls: bool = False
+    """Whether browsers reach it by https: cookies are bound to that."""
+    channel: NodeChannel | None = None

@@ -1,0 +1,94 @@
+"""A service under test: a database of its own, a clock that stands, and a planner in this process."""
+
+import datetime as dt
+import json
+
+from millstream.api.jobfile.load import load_job
+from millstream.control.act import acting
+from millstream.control.dispatcher.planned import Planned
+from millstream.plan.compile import compile_job
+from millstream.plan.deployment import Deployment
+from millstream.plan.explain import LAYERS, explain
+from millstream.plan.serialize import to_json
+from millstream.server.access.roles import ROLE_ORDER
+from millstream.server.access.tokens import create_token
+from millstream.server.service import Service
+
+NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+KEY = b"k" * 32
+
+
+class StandingClock:
+    def __init__(self):
+        self.now = NOON
+
+    def __call__(self):
+        return self.now
+
+    def forward(self, seconds):
+        self.now += dt.timedelta(seconds=seconds)
+
+
+class Ticking:
+    """A monotonic clock that stands until it is moved."""
+
+    def __init__(self):
+        self.seconds = 1000.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def plan_here(definition, *, code, parallelism):
+    """Compiles declarative definitions in this process."""
+    if definition["kind"] == "code":
+        return Planned(
+            name=definition["entry"].rpartition(":")[2],
+            mode="STREAMING",
+            fingerprint="c0de",
+            is_bounded=False,
+            parallelism=parallelism or 1,
+            guarantee="exactly_once",
+        )
+    job = load_job(json.dumps(definition["document"]))
+    layers = compile_job(job.model, Deployment())
+    deployed = layers.deployment
+    return Planned(
+        name=deployed.name,
+        mode=str(deployed.mode).upper(),
+        fingerprint=layers.partitioned.fingerprint.whole,
+        is_bounded=deployed.is_bounded,
+        parallelism=parallelism or layers.partitioned.parallelism,
+        guarantee=str(layers.model.requirements.guarantee),
+        layers={layer: to_json(layers, layer, portable=False) for layer in LAYERS},
+        texts={layer: explain(layers, layer) for layer in LAYERS},
+    )
+
+
+def definition(name="orders", path="out/"):
+    """A small declarative job."""
+    return {
+        "job": name,
+        "steps": [
+            {"source": "rows", "from": {"files": {"path": "in/", "format": "json"}}, "schema": "n long"},
+            {"sink": "out", "to": {"files": {"path": path}}},
+        ],
+    }
+
+
+def job_body(name="orders", **more):
+    return {"dag_definition": definition(name), "settings": {"engine": "local"}, **more}
+
+
+def service_of(metadata, **more):
+    return Service(**{"metadata": metadata, "planner": plan_here, "signing_key": KEY, **more})
+
+
+def tokens_of(metadata):
+    """One token for each role: `{role: text}`."""
+    with acting(metadata) as act:
+        return {role: create_token(act, role, role, dt.timedelta(days=30)).text for role in ROLE_ORDER}
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
