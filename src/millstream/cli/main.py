@@ -11,6 +11,9 @@ from millstream.cli.jobs.run import run
 from millstream.cli.jobs.validate import validate
 from millstream.cli.projects import nexmark
 from millstream.cli.projects.init import init
+from millstream.cli.service import access, nodes, server
+from millstream.cli.service.jobs import delete, disable, enable, list_jobs, start, submit
+from millstream.cli.service.runs import logs, rescale, status, stop
 from millstream.cli.stored import dlq, savepoint, state
 from millstream.cli.stored.doctor import doctor
 from millstream.cli.stored.runs import runs
@@ -26,11 +29,19 @@ app = typer.Typer(
 )
 for command in (init, plan, validate, run, drain, suspend, cancel, runs, doctor, version):
     app.command()(command)
+for of_service in (submit, start, status, logs, stop, rescale, enable, disable, delete):
+    app.command()(of_service)
+app.command("list")(list_jobs)
 app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(state.app, name="state")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(nexmark.app, name="nexmark")
+app.add_typer(server.app, name="server")
+app.add_typer(nodes.app, name="node")
+app.add_typer(access.tokens, name="token")
+app.add_typer(access.contexts, name="context")
+app.add_typer(access.database, name="db")
 
 
 def main() -> None:

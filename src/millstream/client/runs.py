@@ -41,6 +41,10 @@ class RunCalls:
         body = {"mode": mode, "to": to, "form": form}
         return self._transport.post(f"/runs/{escaped(run)}/stop", body, Opened).operation
 
+    def rescale(self, run: str, parallelism: int) -> str:
+        """Let a run go on at another parallelism; gives the operation, which names the run that does."""
+        return self._transport.post(f"/runs/{escaped(run)}/rescale", {"parallelism": parallelism}, Opened).operation
+
     def events(self, run: str) -> Iterator[EventInfo]:
         """What happened to it, oldest first."""
         return paged(self._transport, f"/runs/{escaped(run)}/events", EventInfo, {})

@@ -45,3 +45,5 @@ class Service:
     has_tls: bool = False
     """Whether browsers reach it by https: cookies are bound to that."""
     channel: NodeChannel | None = None
+    wake: Callable[[], None] | None = None
+    """Says that something was started or asked for: who waits for it need not wait for the node's next round."""

@@ -19,7 +19,7 @@ from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.access import operation
 from millstream.control.metadata.tables.runs import checkpoint
-from millstream.control.nodes.calling import NodeCalls
+from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.settings import settings_of
 
@@ -109,16 +109,16 @@ def test_a_bounded_job_comes_to_its_end(service, tmp_path):
         kept = act.connection.execute(select(checkpoint)).all()
     assert [each.checkpoint_id for each in kept] == list(range(len(kept)))
     assert kept[-1].state_data["source_state"]["s"]["type"] == "datagen"
-    part = NodeCalls(service.metadata).log(run, "driver", 0, 100_000)
+    part = ChannelCalls(service.metadata).log(run, "driver", 0, 100_000)
     assert len(part["text"].encode()) == part["size"] == part["next"]
     assert "run ended" in part["text"]
-    assert "driver.log" in NodeCalls(service.metadata).logs(run)
+    assert "driver.log" in ChannelCalls(service.metadata).logs(run)
 
 
 def test_savepoint_drain_and_what_can_be_seen(service, tmp_path):
     run = service.submit(endless(tmp_path))
     service.until(run, lambda row: row.status == "RUNNING" and row.processed_records > 0)
-    calls = NodeCalls(service.metadata)
+    calls = ChannelCalls(service.metadata)
     assert [each["name"] for each in calls.graph(run)["vertices"]]
     assert calls.progress(run)["epoch"]["rows_in"] >= 0
     assert "Thread" in calls.dump(run)["text"]

@@ -34,6 +34,12 @@ def downgrade(metadata: Metadata, *, to: str) -> None:
         command.downgrade(_config(connection), to)
 
 
+def is_empty(metadata: Metadata) -> bool:
+    """Whether nobody has made a schema there yet."""
+    with metadata.begin() as connection:
+        return _revision(connection) is None
+
+
 def check(metadata: Metadata) -> None:
     """Refuse a schema that is not the one this version knows.
 

@@ -29,7 +29,7 @@ class RunPlace(NamedTuple):
     key: str
 
 
-class NodeCalls:
+class ChannelCalls:
     """Asks the node that has a run what only it knows."""
 
     def __init__(self, metadata: Metadata) -> None:

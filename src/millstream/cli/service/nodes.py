@@ -1,0 +1,79 @@
+"""`millstream node`: start one, see them, take them out of use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.failure import reported
+from millstream.cli.logs import LogFormat, LogLevel, log_lines
+from millstream.cli.options import Debug
+from millstream.cli.service.contexts import connect
+from millstream.cli.service.options import Context, OutputForm
+from millstream.cli.service.output import show_list
+from millstream.cli.service.server import Checkpoints, Data, Labels, Slots, data_folder, labels_of, until_interrupted
+
+app = typer.Typer(help="Nodes: where runs of the service go on.", no_args_is_help=True)
+NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The id of a node.")]
+_COLUMNS = {"NODE": "id", "STATE": "state", "SLOTS": "slots", "RUNS": "runs", "SEEN": "age", "ADDRESS": "address"}
+
+
+@app.command()
+def start(
+    database: Annotated[str, typer.Option("--database", metavar="URL", help="The service's database.")],
+    *,
+    data: Data = None,
+    checkpoints: Checkpoints = None,
+    slots: Slots = None,
+    labels: Labels = None,
+    host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port for that; 0 chooses one.")] = 0,
+    log_level: LogLevel = None,
+    log_format: LogFormat = "text",
+    debug: Debug = False,
+) -> None:
+    """Run a node until Ctrl-C; its runs go on, and the next start with the same --data adopts them."""
+    with log_lines(log_level, log_format), reported(debug=debug):
+        from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
+        from millstream.server.running import open_metadata
+
+        place = data_folder(data)
+        metadata = open_metadata(database, place)
+        options = NodeOptions(place / "node", checkpoints or place / "checkpoints", labels=labels_of(labels))
+        options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
+        node = RunningNode(metadata, options)
+        plane = ControlPlane(metadata, node)
+        plane.start()
+        typer.echo(f"node {node.directory.id} is there")
+        until_interrupted()
+        plane.stop()
+        metadata.close()
+
+
+@app.command("list")
+def list_nodes(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+    """List the nodes of the service."""
+    with reported(debug=debug), connect(context) as client:
+        show_list(client.nodes.list(), _COLUMNS, output)
+
+
+@app.command()
+def cordon(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
+    """Let a node take no new runs; those it has go on."""
+    with reported(debug=debug), connect(context) as client:
+        typer.echo(f"node {node} is {client.nodes.cordon(node).state}")
+
+
+@app.command()
+def uncordon(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
+    """Let a node take runs again."""
+    with reported(debug=debug), connect(context) as client:
+        typer.echo(f"node {node} is {client.nodes.uncordon(node).state}")
+
+
+@app.command()
+def drain(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
+    """Empty a node: its runs stop as their jobs wish, and start again elsewhere."""
+    with reported(debug=debug), connect(context) as client:
+        typer.echo(f"node {node} is {client.nodes.drain(node).state}")

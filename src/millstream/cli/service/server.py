@@ -1,0 +1,125 @@
+"""`millstream server start` and `node start`: the service, with everything it needs on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from millstream.api.jobfile.target import BadTarget
+from millstream.cli.failure import reported
+from millstream.cli.logs import LogFormat, LogLevel, log_lines
+from millstream.cli.options import Debug
+from millstream.cli.service.contexts import ServiceContext, read_contexts, write_contexts
+
+app = typer.Typer(help="Run the service.", no_args_is_help=True)
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the service keeps its own files.")]
+Database = Annotated[
+    str | None,
+    typer.Option("--database", metavar="URL", help="sqlite:///path or postgresql://…; SQLite in --data by default."),
+]
+Checkpoints = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoints", metavar="DIR", help="Checkpoints of jobs; shared storage where there are several nodes."
+    ),
+]
+Slots = Annotated[
+    int | None, typer.Option("--slots", min=1, help="Runs at the same time; by default one per core, two at least.")
+]
+Labels = Annotated[list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="What jobs may ask of a node.")]
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@app.command()
+def start(
+    *,
+    data: Data = None,
+    database: Database = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port to listen at; 0 chooses one.")] = 8650,
+    node: Annotated[bool, typer.Option("--node/--no-node", help="Run jobs in this service too.")] = True,
+    slots: Slots = None,
+    labels: Labels = None,
+    checkpoints: Checkpoints = None,
+    tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve https.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
+    ] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Listen beyond this machine without TLS, behind a proxy that has it.")
+    ] = False,
+    log_level: LogLevel = None,
+    log_format: LogFormat = "text",
+    debug: Debug = False,
+) -> None:
+    """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
+    with log_lines(log_level, log_format), reported(debug=debug):
+        if host not in _LOOPBACK and tls_certificate is None and not plain_http:
+            msg = "tokens would travel in the open beyond this machine"
+            hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
+            raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+        from millstream.server.running import ServerOptions, run_server
+
+        place = data_folder(data)
+        options = ServerOptions(
+            data=place,
+            database=database,
+            host=host,
+            port=port,
+            has_node=node,
+            slots=slots,
+            labels=labels_of(labels),
+            checkpoints=checkpoints or place / "checkpoints",
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+        )
+        run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
+
+
+def _ready(url: str, token_file: Path) -> None:
+    """Say where it is, and make it the context `local` of this user."""
+    contexts = read_contexts()
+    contexts.contexts["local"] = ServiceContext(url=url, token_file=str(token_file))
+    write_contexts(contexts)
+    typer.echo(f"millstream serves at {url}")
+    if token_file.exists():
+        typer.echo(f"admin token: {token_file}")
+    typer.echo(
+        "in another terminal: millstream submit JOB.yaml; millstream list; Ctrl-C here ends the service, jobs go on"
+    )
+
+
+def data_folder(given: Path | None) -> Path:
+    """Where the service keeps its files."""
+    if given is not None:
+        return given.absolute()
+    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "millstream"
+
+
+def labels_of(given: list[str] | None) -> dict[str, str]:
+    """`NAME=VALUE`, each once."""
+    pairs = [each.partition("=") for each in given or []]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            msg = "a label is a name and a value"
+            raise BadTarget(msg, code="CLI-014", found=repr(name), known="NAME=VALUE", hint="write --label zone=a")
+    return {name: value for name, _, value in pairs}
+
+
+def until_interrupted() -> None:
+    """Wait for Ctrl-C or SIGTERM."""
+    ended = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    ended.wait()

@@ -1,0 +1,119 @@
+"""The service as one process: database, node, dispatcher and the server that answers, started and ended in order."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+
+from millstream.control.act import acting
+from millstream.control.dispatcher.planning import planned_apart
+from millstream.control.metadata import migrate
+from millstream.control.metadata.database import Metadata
+from millstream.control.nodes.calling import ChannelCalls
+from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
+from millstream.server.access.tokens import first_admin_token
+from millstream.server.app import create_app
+from millstream.server.service import Service
+
+
+class ServerOptions(NamedTuple):
+    """What the operator says of a server."""
+
+    data: Path
+    checkpoints: Path
+    database: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8650
+    has_node: bool = True
+    slots: int | None = None
+    labels: Mapping[str, str] = {}
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+
+def open_metadata(database: str | None, data: Path) -> Metadata:
+    """The service's database, with the schema of this version; what is empty or this machine's own is brought to it.
+
+    Raises:
+        SchemaMismatch: a shared database has another schema: `db upgrade` is for people to decide.
+    """
+    metadata = Metadata(database or f"sqlite:///{data / 'metadata.db'}")
+    if metadata.is_sqlite or migrate.is_empty(metadata):
+        migrate.upgrade(metadata)
+    migrate.check(metadata)
+    return metadata
+
+
+def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
+    """Serve until a signal says otherwise; drivers go on, and the next node process adopts them."""
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    metadata = open_metadata(options.database, options.data)
+    with acting(metadata, "server") as act:
+        first_admin_token(act, options.data / "admin.token")
+    node = RunningNode(metadata, node_options(options)) if options.has_node else None
+    plane = ControlPlane(metadata, node)
+    service = Service(
+        metadata=metadata,
+        planner=planned_apart,
+        signing_key=_signing_key(options.data / "signing.key"),
+        has_tls=options.tls_certificate is not None,
+        channel=ChannelCalls(metadata),
+        wake=plane.wake,
+    )
+    listening = _listening(options.host, options.port)
+    plane.start()
+    try:
+        ready(_address(options, listening))
+        _serve(service, options, listening)
+    finally:
+        plane.stop()
+        metadata.close()
+
+
+def node_options(options: ServerOptions) -> NodeOptions:
+    """The node of a server."""
+    known = NodeOptions(options.data / "node", options.checkpoints, labels=options.labels)
+    return known if options.slots is None else known._replace(slots=options.slots)
+
+
+def _serve(service: Service, options: ServerOptions, listening: socket.socket) -> None:
+    config = uvicorn.Config(
+        create_app(service),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=options.tls_certificate,
+        ssl_keyfile=None if options.tls_key is None else str(options.tls_key),
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Listen before anything is said of it: who reads the address can call it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((host, port))
+    made.listen(128)
+    return made
+
+
+def _address(options: ServerOptions, listening: socket.socket) -> str:
+    scheme = "http" if options.tls_certificate is None else "https"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+
+def _signing_key(path: Path) -> bytes:
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+    return path.read_bytes()
