@@ -52,7 +52,8 @@ class ScheduleSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     misfire: Misfire = "one"
     grace: str | int = "1h"
     concurrency: str = "skip"
-    enabled: bool = True
+    enabled: bool | None = None
+    """Without a word a new schedule is on, and one that is changed stays as it is."""
     params: dict[str, Any] = msgspec.field(default_factory=dict)
     event: EventSource | None = None
     upstream: tuple[UpstreamJob, ...] = ()
