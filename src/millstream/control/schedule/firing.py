@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from millstream.control.lifecycle.states import OPEN
@@ -80,33 +80,61 @@ class FireResult(NamedTuple):
     execution_id: str | None
 
 
+class Holdings(NamedTuple):
+    """What the runs and fires of jobs hold."""
+
+    open_runs: dict[int, dict[int, str]]
+    """By job: runs that hold a slot, by its number."""
+    waiting: dict[int, int]
+    """By job: how many fires wait for a slot."""
+
+
+_OPEN_RUNS = select(execution.c.job_id, execution.c.slot_no, execution.c.execution_id).where(
+    execution.c.job_id.in_(bindparam("jobs", expanding=True)), execution.c.status.in_(sorted(OPEN))
+)
+_WAITING = (
+    select(schedule_fire.c.job_id, func.count().label("count"))
+    .where(schedule_fire.c.result == "QUEUED", schedule_fire.c.job_id.in_(bindparam("jobs", expanding=True)))
+    .group_by(schedule_fire.c.job_id)
+)
+_WRITE_RESULT = (
+    update(schedule_fire)
+    .where(schedule_fire.c.job_id == bindparam("job"), schedule_fire.c.fire_time == bindparam("at"))
+    .where(schedule_fire.c.cause == bindparam("why"))
+    .values(result=bindparam("outcome"), execution_id=bindparam("run"), reason=bindparam("problem"))
+)
+
+
+def holdings(connection: Connection, jobs: Sequence[int]) -> Holdings:
+    """What these jobs hold now."""
+    held = Holdings({job: {} for job in jobs}, dict.fromkeys(jobs, 0))
+    for row in connection.execute(_OPEN_RUNS, {"jobs": jobs}):
+        held.open_runs[row.job_id][row.slot_no] = row.execution_id
+    for row in connection.execute(_WAITING, {"jobs": jobs}):
+        held.waiting[row.job_id] = row._mapping["count"]
+    return held
+
+
 class JobFires:
     """The fires of one schedule in one transaction, with what its runs hold."""
 
-    def __init__(self, connection: Connection, stored: StoredSchedule, acts: RunActs, now: dt.datetime) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        stored: StoredSchedule,
+        acts: RunActs,
+        now: dt.datetime,
+        held: Holdings | None = None,
+    ) -> None:
         self.connection = connection
         self.stored = stored
         self.acts = acts
         self.now = now
-        self._open: dict[int, str] | None = None
-        self._waiting: int | None = None
+        self._take(held or holdings(connection, [stored.job_id]))
 
-    @property
-    def open_runs(self) -> dict[int, str]:
-        """Runs of the job that hold a slot, by its number."""
-        if self._open is None:
-            mine = (execution.c.job_id == self.stored.job_id, execution.c.status.in_(OPEN))
-            rows = self.connection.execute(select(execution.c.slot_no, execution.c.execution_id).where(*mine))
-            self._open = {row.slot_no: row.execution_id for row in rows}
-        return self._open
-
-    @property
-    def waiting(self) -> int:
-        """Fires that wait for a slot."""
-        if self._waiting is None:
-            counted = select(func.count()).select_from(schedule_fire).where(*self._queued())
-            self._waiting = self.connection.execute(counted).scalar_one()
-        return self._waiting
+    def _take(self, held: Holdings) -> None:
+        self.open_runs = held.open_runs[self.stored.job_id]
+        self.waiting = held.waiting[self.stored.job_id]
 
     def fire(self, firing: Firing) -> FireResult | None:
         """Decide a fire; `None` says that it was decided before."""
@@ -140,11 +168,12 @@ class JobFires:
         run, problem = self._started(firing, slot)
         result: Result = "FIRED" if run is not None else "SKIPPED"
         if run is None:
-            self._open = None  # another may have taken the slot meanwhile: then this fire waits, where it may
+            # Another may have taken the slot meanwhile: then this fire waits, where it may.
+            self._take(holdings(self.connection, [self.stored.job_id]))
             if slot in self.open_runs and slot in self.stored.spec.limit.slots and self.stored.spec.limit.places:
                 result = "QUEUED"
-        values = {"result": result, "execution_id": run, "reason": problem}
-        self.connection.execute(update(schedule_fire).where(*self._key(firing)).values(**values))
+        key = {"job": self.stored.job_id, "at": firing.fire_time, "why": firing.cause}
+        self.connection.execute(_WRITE_RESULT, {**key, "outcome": result, "run": run, "problem": problem})
         if run is not None:
             self.open_runs[slot] = run
         if result != "QUEUED":
@@ -189,7 +218,7 @@ class JobFires:
     def _enqueue(self, firing: Firing, admitted: Admission) -> None:
         if firing.value is not None:
             self.stored.state.setdefault("values", {})[firing.trigger_id] = firing.value
-        self._waiting = self.waiting + 1
+        self.waiting += 1
         if admitted.cancels:
             self._skip_others(firing)
             for slot in self.stored.spec.limit.slots:
@@ -200,11 +229,7 @@ class JobFires:
         is_other = (schedule_fire.c.fire_time != firing.fire_time) | (schedule_fire.c.cause != firing.cause)
         values = {"result": "SKIPPED", "reason": f"replaced by the fire of {firing.fire_time.isoformat()}"}
         self.connection.execute(update(schedule_fire).where(*self._queued(), is_other).values(**values))
-        self._waiting = 1
+        self.waiting = 1
 
     def _queued(self) -> tuple[Any, ...]:
         return schedule_fire.c.result == "QUEUED", schedule_fire.c.job_id == self.stored.job_id
-
-    def _key(self, firing: Firing) -> tuple[Any, ...]:
-        mine = schedule_fire.c
-        return mine.job_id == self.stored.job_id, mine.fire_time == firing.fire_time, mine.cause == firing.cause

@@ -19,7 +19,7 @@ from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.schedules import schedule
 from millstream.control.schedule.arrivals import Listing, listed
 from millstream.control.schedule.backfills import continue_backfills
-from millstream.control.schedule.firing import FireResult, JobFires, RunActs
+from millstream.control.schedule.firing import FireResult, Holdings, JobFires, RunActs, holdings
 from millstream.control.schedule.kinds import decide_due, decide_ends, watched_pattern
 from millstream.control.schedule.rows import keep, locked, read
 from millstream.control.schedule.spec import schedule_spec
@@ -28,7 +28,7 @@ from millstream.control.schedule.waiting import schedules_with_queue, start_wait
 from millstream.errors import ExternalFailure, MillstreamError
 
 _MOST_DUE = 1000
-_BATCH = 25
+_BATCH = 10
 """So many schedules are decided in one transaction: others get their turn in between."""
 
 
@@ -50,6 +50,7 @@ class _Turn:
     queued: set[int]
     woken: set[int]
     listings: dict[int, Listing] = dataclasses.field(default_factory=dict)
+    held: Holdings | None = None
     report: TickReport = dataclasses.field(default_factory=TickReport)
 
     @property
@@ -75,7 +76,9 @@ def tick(metadata: Metadata, now: dt.datetime, acts: RunActs, *, roots: Sequence
     ids = turn.schedules
     for first in range(0, len(ids), _BATCH):
         with metadata.begin() as connection:
-            for row in locked(connection, ids[first : first + _BATCH]):
+            rows = locked(connection, ids[first : first + _BATCH])
+            turn.held = holdings(connection, [row.job_id for row in rows])
+            for row in rows:
                 _decide(connection, turn, row)
     turn.report.decided += continue_backfills(metadata, now, acts)
     return turn.report
@@ -116,7 +119,7 @@ def _results(connection: Connection, turn: _Turn, row: Row[Any]) -> list[FireRes
     if not stored.enabled:
         keep(connection, stored, None)  # its job was deleted, or it was paused just now
         return []
-    fires = JobFires(connection, stored, turn.acts, turn.now)
+    fires = JobFires(connection, stored, turn.acts, turn.now, turn.held)
     results = start_waiting(fires) if stored.id in turn.queued else []
     if stored.is_due(turn.now):
         # A folder that another has looked through meanwhile was looked through too early by us.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, select, update
+from sqlalchemy import Connection, Executable, Insert, Row, Select, Table, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.control.metadata.tables.jobs import job_definition
@@ -17,7 +18,10 @@ from millstream.control.schedule.spec import ScheduleSpec, schedule_spec
 
 @dataclasses.dataclass(slots=True)
 class StoredSchedule:
-    """A schedule with its job, and how far it has come: `state` is written back with `keep`."""
+    """A schedule with its job, and how far it has come.
+
+    `state` is written back with `keep`: `until` is the last fire of the clock that was decided, `resumed` when a pause ended.
+    """
 
     id: int
     job_id: int
@@ -34,12 +38,19 @@ class StoredSchedule:
     @property
     def decided(self) -> dt.datetime:
         """Up to where everything is decided: fires until then do not come again, whatever the clock says."""
-        until = self.state.get("until")
-        return max(self.revised_at, dt.datetime.fromisoformat(until)) if until else self.revised_at
+        marks = [dt.datetime.fromisoformat(self.state[name]) for name in ("until", "resumed") if name in self.state]
+        return max(self.revised_at, *marks) if marks else self.revised_at
 
     def is_due(self, now: dt.datetime) -> bool:
         """Whether its time has come."""
         return self.enabled and self.next_time is not None and self.next_time <= now
+
+
+_KEEP = (
+    update(schedule)
+    .where(schedule.c.id == bindparam("this"))
+    .values(next_trigger_time=bindparam("next_time"), event_cursor=bindparam("state"))
+)
 
 
 def reading() -> Select[Any]:
@@ -81,13 +92,19 @@ def locked_schedule(connection: Connection, job_id: int) -> StoredSchedule | Non
 
 def keep(connection: Connection, stored: StoredSchedule, next_time: dt.datetime | None) -> None:
     """Write how far a schedule has come, and when to look at it again."""
-    values = {"next_trigger_time": next_time, "event_cursor": stored.state}
-    connection.execute(update(schedule).where(schedule.c.id == stored.id).values(**values))
+    connection.execute(_KEEP, {"this": stored.id, "next_time": next_time, "state": stored.state})
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> Row[Any] | None:
     """Insert a row unless its key is taken; `None` says that another was first."""
     # Counts of rows are not to be relied on here: PostgreSQL's driver says -1. A row that comes back is the proof.
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    statement = dialect.insert(table).values(**values).on_conflict_do_nothing().returning(*table.primary_key.columns)
-    return connection.execute(statement).one_or_none()
+    return connection.execute(_insert(table, connection.dialect.name, tuple(values)), dict(values)).one_or_none()
+
+
+@functools.lru_cache(maxsize=64)
+def _insert(table: Table, database: str, columns: tuple[str, ...]) -> Executable:
+    """Statements are built once: building one takes longer than SQLite takes to run it."""
+    dialect = sqlite if database == "sqlite" else postgresql
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
+    adding: Insert = dialect.insert(table).values(values).on_conflict_do_nothing()
+    return adding.returning(*table.primary_key.columns)

@@ -93,9 +93,9 @@ def resume_schedule(connection: Connection, job_id: int, *, now: dt.datetime) ->
     """Go on from now: what would have fired meanwhile does not."""
     stored = _locked(connection, job_id)
     if not stored.enabled:
-        until = max(stored.decided, now).isoformat()
-        state = {**stored.state, "until": until, "files": {}, "event": newest_event(connection)}
-        values = {"enabled": True, "next_trigger_time": first_time(stored.spec, now), "event_cursor": state}
+        state = {**stored.state, "resumed": now.isoformat(), "files": {}, "event": newest_event(connection)}
+        first = first_time(stored.spec, max(stored.decided, now))
+        values = {"enabled": True, "next_trigger_time": first, "event_cursor": state}
         connection.execute(update(schedule).where(schedule.c.job_id == job_id).values(**values))
     return get_schedule(connection, job_id)
 
@@ -201,14 +201,15 @@ def _check_surroundings(connection: Connection, job: str, spec: ScheduleSpec, ro
 
 
 def _columns(spec: ScheduleSpec, before: StoredSchedule | None, now: dt.datetime, event: int) -> dict[str, Any]:
+    state = before.state if before is not None else {}
     # Where the clock was put back, what is decided already stays decided.
-    until = {"until": before.decided.isoformat()} if before is not None and before.decided > now else {}
-    waiting = {"values": before.state["values"]} if before is not None and "values" in before.state else {}
+    kept = {name: state[name] for name in ("until", "values") if name in state}
+    start = max(now, dt.datetime.fromisoformat(kept["until"])) if "until" in kept else now
     return {
         "schedule_type": spec.type.upper(),
         "cron_expression": spec.cron,
         "enabled": spec.enabled if spec.enabled is not None else before is None or before.enabled,
-        "next_trigger_time": first_time(spec, max(now, before.decided) if until and before is not None else now),
+        "next_trigger_time": first_time(spec, start),
         "time_zone": spec.time_zone,
         "misfire": spec.misfire,
         "grace_seconds": int(spec.grace_time.total_seconds()),
@@ -216,7 +217,7 @@ def _columns(spec: ScheduleSpec, before: StoredSchedule | None, now: dt.datetime
         "spec": stored_spec(spec),
         "revision": before.revision + 1 if before is not None else 1,
         "revised_at": now,
-        "event_cursor": {"event": event, **until, **waiting},
+        "event_cursor": {"event": event, **kept},
     }
 
 

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 MINUTE = dt.timedelta(minutes=1)
 RANGES = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
-MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-DAYS = "SUN MON TUE WED THU FRI SAT".split()
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 
 def number(field, text):

@@ -1,6 +1,7 @@
 """Runs for intervals of the past."""
 
 import datetime as dt
+import itertools
 
 import pytest
 from cron_oracle import expected_fires
@@ -42,7 +43,7 @@ def test_intervals_are_pairs_of_fires_and_go_on_where_they_stopped(expression, p
     after = utc(start) + begin * MINUTE
     plan = BackfillPlan(after, after + length * MINUTE)
     fires = expected_fires(expression, zone, after - MINUTE, plan.until)
-    wanted = list(zip(fires, fires[1:]))
+    wanted = list(itertools.pairwise(fires))
     times = cron_times(expression, zone)
     for direction, pairs in (("oldest", wanted), ("newest", wanted[::-1])):
         asked = plan._replace(direction=direction)
