@@ -1,0 +1,1 @@
+"""When jobs run: cron with time zones, misfires, concurrency, dependencies, events, backfills, and the loop that decides."""
