@@ -98,7 +98,7 @@ def test_a_key_that_another_process_adds_is_seen(ring):
 def test_a_missing_key_is_named(ring, tmp_path):
     value = encrypt(ring, CANARY, **HERE)
     other = KeyRing(tmp_path / "other.keys")
-    with pytest.raises(SecretRefused, match=f"CTL-302.*{value.key_id}.*nothing.*restore the key file"):
+    with pytest.raises(SecretRefused, match=rf"CTL-302.*{value.key_id}.*nothing.*restore the key file"):
         decrypt(other, value, **HERE)
     assert not other.path.exists(), "nothing is made to read with"
     other.add()
@@ -124,7 +124,7 @@ def test_a_file_that_others_may_read_is_refused(ring, mode):
     value = encrypt(ring, CANARY, **HERE)
     ring.path.chmod(mode)
     for act in (lambda: ring.newest, lambda: ring.ids, lambda: decrypt(ring, value, **HERE), ring.add):
-        with pytest.raises(SecretRefused, match="CTL-300.*chmod 600"):
+        with pytest.raises(SecretRefused, match=r"CTL-300.*chmod 600"):
             act()
     ring.path.chmod(0o600)
     assert decrypt(ring, value, **HERE) == CANARY
@@ -144,7 +144,9 @@ def keys_of(ring):
         lambda file: json.dumps({**file, "keys": file["keys"] * 2}).encode(),
         lambda file: json.dumps({**file, "keys": [{**file["keys"][0], "key": "short"}]}).encode(),
         lambda file: json.dumps({**file, "keys": [{**file["keys"][0], "key": "*" * 44}]}).encode(),
-        lambda file: json.dumps({**file, "keys": [{**file["keys"][0], "key": base64.b64encode(bytes(16)).decode()}]}).encode(),
+        lambda file: json.dumps(
+            {**file, "keys": [{**file["keys"][0], "key": base64.b64encode(bytes(16)).decode()}]}
+        ).encode(),
         lambda file: json.dumps({**file, "more": 1}).encode(),
         lambda file: json.dumps(file).encode()[:-1],
     ],
@@ -152,14 +154,14 @@ def keys_of(ring):
 def test_a_damaged_file_is_refused_without_its_content(ring, damage):
     key = ring.newest.key
     ring.path.write_bytes(damage(keys_of(ring)))
-    with pytest.raises(SecretRefused, match="CTL-301.*backup") as refused:
-        KeyRing(ring.path).newest  # noqa: B018
+    with pytest.raises(SecretRefused, match=r"CTL-301.*backup") as refused:
+        KeyRing(ring.path).newest
     assert key not in str(refused.value)
 
 
 def test_a_folder_or_an_unreadable_file_is_refused(tmp_path):
-    with pytest.raises(SecretRefused, match="CTL-30[01]"):
-        KeyRing(tmp_path).newest  # noqa: B018
+    with pytest.raises(SecretRefused, match=r"CTL-30[01]"):
+        KeyRing(tmp_path).newest
 
 
 def test_many_that_make_the_first_key_at_once_get_the_same(tmp_path):

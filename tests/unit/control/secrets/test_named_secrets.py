@@ -36,7 +36,7 @@ def test_a_secret_is_set_listed_without_its_value_and_deleted(metadata, ring):
         assert CANARY not in repr(named_values(connection, ring, ["PG"]))
         delete_secret(connection, "PG")
         assert [each.name for each in secret_names(connection)] == ["API_TOKEN"]
-        with pytest.raises(UnknownName, match="CTL-306.*millstream secret set PG"):
+        with pytest.raises(UnknownName, match=r"CTL-306.*millstream secret set PG"):
             delete_secret(connection, "PG")
 
 
@@ -63,7 +63,7 @@ def test_a_run_gets_what_its_job_names_and_nothing_else(metadata, ring):
         assert secrets_of_run(connection, ring, {"PG", "API"}, config) == {"PG": "PG of all", "API": "of the job"}
         assert secrets_of_run(connection, ring, {"API"}, read_config(connection, ring, 2)) == {"API": "API of all"}
         assert secrets_of_run(connection, ring, set(), config) == {}
-        with pytest.raises(UnknownName, match="CTL-306.*'A', 'B'"):
+        with pytest.raises(UnknownName, match=r"CTL-306.*'A', 'B'"):
             secrets_of_run(connection, ring, {"B", "A", "PG"}, config)
 
 
@@ -113,7 +113,7 @@ def test_every_changed_byte_in_the_database_is_refused(metadata, ring):
             changed = bytearray(data)
             changed[place] ^= 1
             connection.execute(update(secret).values(ciphertext=bytes(changed)))
-            with pytest.raises(SecretRefused, match="CTL-303.*PG"):
+            with pytest.raises(SecretRefused, match=r"CTL-303.*PG"):
                 named_values(connection, ring, ["PG"])
 
 
@@ -124,7 +124,7 @@ def test_a_value_that_was_put_into_another_row_is_refused(metadata, ring):
         texts = select(job_config.c.config_value).where(job_config.c.job_id == 1)
         connection.execute(update(job_config).values(config_value=connection.execute(texts).scalar_one()))
         assert read_config(connection, ring, 1).secrets == {"PW": "of 1"}
-        with pytest.raises(SecretRefused, match="CTL-303.*job/2: PW"):
+        with pytest.raises(SecretRefused, match=r"CTL-303.*job/2: PW"):
             read_config(connection, ring, 2)
 
 
@@ -154,7 +154,7 @@ def test_a_rekey_that_finds_a_damaged_row_says_which_and_is_repeated_when_it_is_
         for name in ("A", "B", "C"):
             set_secret(connection, ring, name, name, now=NOW)
         connection.execute(update(secret).where(secret.c.name == "B").values(ciphertext=b"changed" * 5))
-    with pytest.raises(SecretRefused, match="CTL-303.*B"):
+    with pytest.raises(SecretRefused, match=r"CTL-303.*B"):
         rekey(metadata, ring)
     with metadata.begin() as connection:
         assert named_values(connection, ring, ["A", "C"]) == {"A": "A", "C": "C"}
@@ -167,7 +167,7 @@ def test_a_lost_key_file_is_told_as_such(metadata, ring):
         set_secret(connection, ring, "PG", CANARY, now=NOW)
     ring.path.unlink()
     with metadata.begin() as connection:
-        with pytest.raises(SecretRefused, match="CTL-302.*restore the key file"):
+        with pytest.raises(SecretRefused, match=r"CTL-302.*restore the key file"):
             named_values(connection, ring, ["PG"])
         set_secret(connection, ring, "PG", CANARY, now=LATER)
         assert named_values(connection, ring, ["PG"]) == {"PG": CANARY}
