@@ -62,6 +62,8 @@ def set_setting(connection: Connection, ring: KeyRing, job_id: int, given: Confi
         MillstreamError: (CTL-304, 305, 310 to 313) what is wrong with the key, the type or the value.
     """
     kind, key = config_type(given.config_type), given.config_key
+    if not isinstance(key, str) or "." not in key:
+        checked_name(key)
     is_shown = not is_hidden(key, is_sensitive=given.is_sensitive)
     value = typed_value(key, kind, given.config_value, is_shown=is_shown)
     _check_key(key, value, is_sensitive=given.is_sensitive)
@@ -120,11 +122,9 @@ def _rows(connection: Connection, job_id: int) -> list[Any]:
 
 def _check_key(key: str, value: Any, *, is_sensitive: bool) -> None:
     """A key is a setting that means something, or the name of a parameter or secret of the job: none is kept for nothing."""
-    if not isinstance(key, str) or "." not in key:
-        checked_name(key)
-    elif is_sensitive and key in SETTINGS:
+    if is_sensitive and key in SETTINGS:
         msg = f"the setting {key!r} stands in plans and checkpoints, and cannot be sensitive"
         hint = "set is_sensitive to false; a secret has a name without dots, and jobs name it as ${secret:NAME}"
         raise InvalidStep(msg, code="CTL-313", hint=hint)
-    else:
+    if "." in key:
         checked_setting(key, value)
