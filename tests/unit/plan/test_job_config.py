@@ -107,6 +107,7 @@ def test_the_batch_of_a_source_is_its_page(source, way):
     [
         (ms.http("https://api.example.org/rows"), ["batch_rows"]),
         (ms.consumer(write), ["batch_rows"]),
+        (ms.jdbc("sqlite:///x.db", table="t"), ["batch_rows"]),
         (ms.kafka("t", servers="127.0.0.1:9092"), ["client", "batch.num.messages"]),
         (ms.kafka("t", servers="127.0.0.1:9092", client={"linger.ms": 5}), ["client", "batch.num.messages"]),
     ],
@@ -156,7 +157,7 @@ def test_every_named_option_is_declared():
                 assert known[name, type(half).__name__][0] in half.options
     assert {(name, kind[:4]) for name, kind in known} == {
         *(("http", "Sour"), ("jdbc", "Sour")),
-        *(("http", "Sink"), ("consumer", "Sink"), ("kafka", "Sink")),
+        *(("http", "Sink"), ("jdbc", "Sink"), ("consumer", "Sink"), ("kafka", "Sink")),
     }
 
 
