@@ -91,6 +91,7 @@ def write(batch, ctx):
         (ms.jdbc_query("sqlite:///x.db", "SELECT 1 AS a", key="a"), ["chunk_rows"]),
         (pages(size=10, size_param="per_page"), ["paginator", "size"]),
         (ms.http("https://api.example.org/rows", paginator={"type": "offset", "size": 10}), ["paginator", "size"]),
+        (ms.kafka("t", servers="127.0.0.1:9092", start="earliest"), ["poll_messages"]),
     ],
 )
 def test_the_batch_of_a_source_is_its_page(source, way):
@@ -156,7 +157,7 @@ def test_every_named_option_is_declared():
                 known[name, type(half).__name__] = half.batch_option(options)
                 assert known[name, type(half).__name__][0] in half.options
     assert {(name, kind[:4]) for name, kind in known} == {
-        *(("http", "Sour"), ("jdbc", "Sour")),
+        *(("http", "Sour"), ("jdbc", "Sour"), ("kafka", "Sour")),
         *(("http", "Sink"), ("jdbc", "Sink"), ("consumer", "Sink"), ("kafka", "Sink")),
     }
 
