@@ -28,8 +28,6 @@ RETENTION = "checkpoint.retention"
 STRATEGY = "backpressure.strategy"
 SOURCE_BATCH = "source.batch.size"
 SINK_BATCH = "sink.batch.size"
-RETAINED = 10
-"""Epochs that a job of the service keeps where nobody says more: many jobs share its disk."""
 _MOST = 2**31 - 1
 
 
@@ -67,7 +65,7 @@ def applied(model: StreamModel, config: Mapping[str, Any]) -> StreamModel:
 
 def epoch_options(config: Mapping[str, Any]) -> dict[str, int]:
     """What the settings say about `EpochPolicy`."""
-    return {"retained": checked_setting(RETENTION, config.get(RETENTION, RETAINED))}
+    return {"retained": checked_setting(RETENTION, config[RETENTION])} if RETENTION in config else {}
 
 
 def _applied_to(step: Step, values: Mapping[str, Any]) -> Step:

@@ -9,7 +9,7 @@ from millstream.model.connector import declaration
 from millstream.model.flow import FlowControl
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import Deployment, EpochPolicy
-from millstream.plan.job_config import RETAINED, SETTINGS, applied, checked_setting, epoch_options
+from millstream.plan.job_config import SETTINGS, applied, checked_setting, epoch_options
 
 
 def job_of(source=None, sink=None, **options):
@@ -28,7 +28,7 @@ def applied_options(step, config, **parts):
 def test_nothing_said_changes_nothing():
     model = job_of().model
     assert applied(model, {}) == model
-    assert epoch_options({}) == {"retained": RETAINED} == {"retained": 10}
+    assert epoch_options({}) == {}
 
 
 @pytest.mark.parametrize(("value", "milliseconds"), [(5000, 5000), ("5s", 5000), ("1m 30s", 90_000), (0, 0)])

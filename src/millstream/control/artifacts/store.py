@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, get_args
 
 from millstream.control.artifacts.checks import check_archive, kind_of
 from millstream.control.artifacts.limits import MOST_UPLOADED, ArtifactKind, ArtifactRefused
@@ -86,12 +86,13 @@ class ArtifactStore:
         return Upload(self.root / _INCOMING / secrets.token_hex(16), name, limit=self._limit)
 
     def keep(self, upload: Upload) -> str:
-        """Show a finished upload under its sha256; one that is there already is the same."""
+        """Show a finished upload under its sha256; one that is there already is the same, and of the kind it came as first."""
         sha256 = upload.finish()
+        target = self._found(sha256) or self.root / f"{sha256}.{upload.kind}"
         beside = upload.path.with_suffix(".kept")
         # The upload keeps its own name, so that a transaction that is tried again finds it.
         os.link(upload.path, beside)
-        beside.replace(self.root / sha256)
+        beside.replace(target)
         # Of two names of one file, which a second try makes, neither replaces the other.
         beside.unlink(missing_ok=True)
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -102,16 +103,19 @@ class ArtifactStore:
         return sha256
 
     @contextlib.contextmanager
-    def opened(self, sha256: str) -> Iterator[BinaryIO]:
-        """An archive to read, whose digest was compared just now.
+    def opened(self, sha256: str) -> Iterator[tuple[BinaryIO, ArtifactKind]]:
+        """An archive to read, whose digest was compared just now, and its kind.
 
         Raises:
             UnknownName: (CTL-358) it is not here.
             ArtifactRefused: (CTL-359) what is stored was changed.
         """
+        path = self._found(sha256)
+        if path is None:
+            raise unknown_artifact(sha256)
         try:
-            handle = os.open(self._path(sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
             raise unknown_artifact(sha256) from None
         with os.fdopen(handle, "rb") as file:
             if _sum_of(file) != sha256:
@@ -119,16 +123,18 @@ class ArtifactStore:
                 hint = "find out who writes to the folder of artifacts, and upload it again"
                 raise ArtifactRefused(msg, code="CTL-359", found=sha256, hint=hint)
             file.seek(0)
-            yield file
+            yield file, "wheel" if path.suffix == ".wheel" else "zip"
 
     def remove(self, sha256: str) -> None:
         """Forget an archive, whether or not it is there."""
-        self._path(sha256).unlink(missing_ok=True)
+        path = self._found(sha256)
+        if path is not None:
+            path.unlink(missing_ok=True)
 
     def kept(self) -> dict[str, float]:
         """Every archive, with the time it came, in seconds."""
-        found = (path for path in self.root.iterdir() if _DIGEST.fullmatch(path.name))
-        return {path.name: path.stat().st_mtime for path in found}
+        found = (path for path in self.root.iterdir() if _DIGEST.fullmatch(path.stem))
+        return {path.stem: path.stat().st_mtime for path in found}
 
     def remove_unfinished(self, before: float) -> int:
         """Remove uploads that nobody writes to any more; says how many."""
@@ -140,11 +146,12 @@ class ArtifactStore:
                     removed += 1
         return removed
 
-    def _path(self, sha256: str) -> Path:
+    def _found(self, sha256: str) -> Path | None:
         """Never a path that somebody else chose."""
         if not isinstance(sha256, str) or not _DIGEST.fullmatch(sha256):
             raise unknown_artifact(sha256)
-        return self.root / sha256
+        paths = (self.root / f"{sha256}.{kind}" for kind in get_args(ArtifactKind))
+        return next((path for path in paths if path.is_symlink() or path.exists()), None)
 
 
 def unknown_artifact(sha256: object) -> UnknownName:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from millstream.control.artifacts.archive import contents_of
 from millstream.control.artifacts.checks import UnpackedFile, files_of
-from millstream.control.artifacts.limits import ArtifactKind, UnpackBudget
+from millstream.control.artifacts.limits import UnpackBudget
 from millstream.control.artifacts.store import ArtifactStore
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,14 +22,14 @@ _COMPILED = "__pycache__"
 _PIECE = 1 << 20
 
 
-def unpack(store: ArtifactStore, sha256: str, kind: ArtifactKind, target: Path) -> None:
+def unpack(store: ArtifactStore, sha256: str, target: Path) -> None:
     """Make a folder with the code of an artifact, to be put on `sys.path`; what is there already as it should be stays.
 
     Raises:
         UnknownName: (CTL-358) there is no such artifact.
         ArtifactRefused: (CTL-350 to CTL-359) it must not be unpacked.
     """
-    with store.opened(sha256) as file:
+    with store.opened(sha256) as (file, kind):
         files = files_of(file, kind)
         if _is_intact(target, files):
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select
@@ -45,14 +46,12 @@ class ConfigEntry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
-    """The settings of a job for one run of it."""
+    """What the settings of a job say for one run of it, without its secrets."""
 
     settings: dict[str, Any]
     """For `millstream.plan.job_config`."""
     params: dict[str, Any]
     """Values of parameters, which those that the run itself is given replace."""
-    secrets: dict[str, str]
-    """Secrets of this job alone, before those of the service; for the driver's socket only."""
 
 
 def set_setting(connection: Connection, ring: KeyRing, job_id: int, given: ConfigEntry) -> None:
@@ -85,21 +84,28 @@ def shown_settings(connection: Connection, job_id: int) -> list[ConfigEntry]:
     ]
 
 
-def read_config(connection: Connection, ring: KeyRing, job_id: int) -> JobConfig:
-    """The settings of a job for a run that begins.
-
-    Raises:
-        SecretRefused: (CTL-302, CTL-303) a sensitive one cannot be read.
-    """
-    config = JobConfig(settings={}, params={}, secrets={})
-    for key, text, kind, is_sensitive, key_id in _rows(connection, job_id):
-        if is_sensitive:
-            place = of_job(job_id)
-            kept = from_text(key_id, text, place=place, name=key)
-            config.secrets[key] = SecretText(decrypt(ring, kept, place=place, name=key))
-        else:
+def read_config(connection: Connection, job_id: int) -> JobConfig:
+    """The settings of a job for a run that begins."""
+    config = JobConfig(settings={}, params={})
+    for key, text, kind, is_sensitive, _ in _rows(connection, job_id):
+        if not is_sensitive:
             (config.settings if key in SETTINGS else config.params)[key] = typed_value(key, kind, text)
     return config
+
+
+def own_secrets(connection: Connection, ring: KeyRing, job_id: int, names: Collection[str]) -> dict[str, str]:
+    """Those of the named secrets that the job has itself; for the driver's socket only.
+
+    Raises:
+        SecretRefused: (CTL-302, CTL-303) one cannot be read.
+    """
+    place = of_job(job_id)
+    found: dict[str, str] = {}
+    for key, text, _, is_sensitive, key_id in _rows(connection, job_id):
+        if is_sensitive and key in names:
+            kept = from_text(key_id, text, place=place, name=key)
+            found[key] = SecretText(decrypt(ring, kept, place=place, name=key))
+    return found
 
 
 def delete_setting(connection: Connection, job_id: int, key: str) -> None:

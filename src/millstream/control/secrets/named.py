@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, select
 
@@ -15,7 +15,7 @@ from millstream.control.refusals import UnknownName
 from millstream.control.secrets.cipher import SECRETS, EncryptedValue, decrypt, encrypt
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.errors import InvalidStep
-from millstream.redaction import REFERENCE, SecretText
+from millstream.redaction import SecretText
 
 MOST_BYTES = 64 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -28,11 +28,6 @@ class NamedSecret(NamedTuple):
     key_id: str
     create_time: dt.datetime
     update_time: dt.datetime
-
-
-def mentioned(document: Any) -> frozenset[str]:
-    """The names of the secrets in a job: its document, or the JSON form of its compiled plan if it is a program."""
-    return frozenset(name for text in _texts(document) for name in REFERENCE.findall(text))
 
 
 def set_secret(connection: Connection, ring: KeyRing, name: str, value: str, *, now: dt.datetime) -> None:
@@ -114,19 +109,6 @@ def _is_unicode(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, without recursion: documents come from outside and may be deep."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, (list, tuple)):
-            waiting += each
 
 
 def _unknown(names: list[str]) -> UnknownName:

@@ -60,7 +60,7 @@ def test_a_bad_archive_that_came_into_the_store_is_not_unpacked_either(store, tm
     monkeypatch.setattr("millstream.control.artifacts.store.check_archive", lambda file, kind: None)
     sha256 = kept(store, BAD[case][0])
     with pytest.raises(ArtifactRefused, match=BAD[case][1]):
-        unpack(store, sha256, "zip", tmp_path / "inner" / "code")
+        unpack(store, sha256, tmp_path / "inner" / "code")
     assert not (tmp_path / "inner").exists()
 
 
@@ -71,7 +71,7 @@ def test_a_bomb_is_not_unpacked_beyond_its_limit(store, tmp_path, monkeypatch):
     monkeypatch.setattr(limits.UnpackBudget, "count", lambda self, read, out: (made.append(out), real(self, read, out)))
     sha256 = kept(store, BAD["a bomb"][0])
     with pytest.raises(ArtifactRefused, match="CTL-354"):
-        unpack(store, sha256, "zip", tmp_path / "inner" / "code")
+        unpack(store, sha256, tmp_path / "inner" / "code")
     assert sum(made) <= 3 << 20
     assert list((tmp_path / "inner").iterdir()) == []
 
@@ -143,11 +143,11 @@ def test_too_much_is_refused_while_it_comes(tmp_path):
 def test_a_good_archive_is_kept_under_its_digest_and_unpacked(store, tmp_path):
     sha256 = kept(store, GOOD)
     assert kept(store, GOOD) == sha256
-    assert sorted(path.name for path in store.root.iterdir()) == sorted([sha256, "incoming"])
-    assert (store.root / sha256).stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in store.root.iterdir()) == sorted([f"{sha256}.zip", "incoming"])
+    assert (store.root / f"{sha256}.zip").stat().st_mode & 0o777 == 0o600
     before = os.umask(0)
     try:
-        unpack(store, sha256, "zip", tmp_path / "run" / "code")
+        unpack(store, sha256, tmp_path / "run" / "code")
     finally:
         os.umask(before)
     assert everything(tmp_path / "run") == [("code/orders.py", "job = 1\n"), ("code/shop/prices.py", "p = 2\n")]
@@ -195,7 +195,7 @@ def streamed():
     ],
 )
 def test_what_programs_write_is_taken(store, tmp_path, content):
-    unpack(store, kept(store, content), "zip", tmp_path / "code")
+    unpack(store, kept(store, content), tmp_path / "code")
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         names = {name for name in file.namelist() if not name.endswith("/")}
         assert {name: file.read(name).decode() for name in names} == dict(everything(tmp_path / "code"))
@@ -206,12 +206,12 @@ def test_a_changed_file_in_the_store_is_refused(store, tmp_path):
     for place in (0, len(GOOD) // 2, len(GOOD) - 1):
         changed = bytearray(GOOD)
         changed[place] ^= 1
-        (store.root / sha256).write_bytes(changed)
+        (store.root / f"{sha256}.zip").write_bytes(changed)
         with pytest.raises(ArtifactRefused, match="CTL-359"):
-            unpack(store, sha256, "zip", tmp_path / "code")
+            unpack(store, sha256, tmp_path / "code")
     assert not (tmp_path / "code").exists()
     assert kept(store, GOOD) == sha256, "an upload mends it"
-    unpack(store, sha256, "zip", tmp_path / "code")
+    unpack(store, sha256, tmp_path / "code")
 
 
 @pytest.mark.parametrize(
@@ -224,19 +224,19 @@ def test_a_digest_that_is_not_there_is_refused(store, sha256):
 
 def test_a_link_in_the_store_is_not_followed(store, tmp_path):
     sha256 = kept(store, GOOD)
-    (store.root / sha256).rename(tmp_path / "elsewhere")
-    (store.root / sha256).symlink_to(tmp_path / "elsewhere")
+    (store.root / f"{sha256}.zip").rename(tmp_path / "elsewhere")
+    (store.root / f"{sha256}.zip").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic"), store.opened(sha256):
         pass
 
 
 def test_what_is_there_already_stays_and_what_was_damaged_is_mended(store, tmp_path):
     sha256, target = kept(store, GOOD), tmp_path / "run" / "code"
-    unpack(store, sha256, "zip", target)
+    unpack(store, sha256, target)
     inode = target.stat().st_ino
     (target / "shop" / "__pycache__").mkdir()
     (target / "shop" / "__pycache__" / "prices.cpython-311.pyc").write_bytes(b"compiled")
-    unpack(store, sha256, "zip", target)
+    unpack(store, sha256, target)
     assert target.stat().st_ino == inode
     good = {name: text for name, text in everything(target) if "__pycache__" not in name}
     for damage in (
@@ -256,7 +256,7 @@ def test_what_is_there_already_stays_and_what_was_damaged_is_mended(store, tmp_p
         ),
     ):
         damage()
-        unpack(store, sha256, "zip", target)
+        unpack(store, sha256, target)
         assert dict(everything(target)) == good
         assert not target.is_symlink()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["code"]
@@ -269,7 +269,7 @@ def test_many_who_unpack_at_once_get_whole_folders(store, tmp_path):
     with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
             target = tmp_path / f"run{_}" / "code"
-            list(pool.map(lambda _, at=target: unpack(store, sha256, "zip", at), range(8)))
+            list(pool.map(lambda _, at=target: unpack(store, sha256, at), range(8)))
             assert len(everything(target)) == 100
             assert [path.name for path in target.parent.iterdir()] == ["code"]
 
@@ -277,11 +277,20 @@ def test_many_who_unpack_at_once_get_whole_folders(store, tmp_path):
 # Wheels.
 
 
+def test_the_same_bytes_stay_of_the_kind_they_came_as_first(store, tmp_path):
+    content = wheel(**{"DATA__purelib__a.py": "1"})
+    names = ["shop-1.0-py3-none-any.whl", "shop.zip"]
+    assert len({kept(store, content, name) for name in names}) == 1
+    assert [path.suffix for path in sorted(store.root.iterdir())] == [".wheel", ""]
+    unpack(store, kept(store, content, names[1]), tmp_path / "code")
+    assert (tmp_path / "code" / "a.py").exists()
+
+
 def test_the_pure_part_of_a_wheel_is_imported(store, tmp_path):
     more = {"shop_code.py": "x = 1\n", "DATA__purelib__shop_more.py": "y = 2\n", "DATA__scripts__run.py": "raise\n"}
     more |= {"DATA__headers__a.h": "", "DATA__data__b.txt": "", "pack__inner.py": "z = 3\n"}
     sha256 = kept(store, wheel(**more), "shop-1.0-py3-none-any.whl")
-    unpack(store, sha256, "wheel", tmp_path / "code")
+    unpack(store, sha256, tmp_path / "code")
     names = [name for name, _ in everything(tmp_path / "code")]
     assert names == [
         "pack/inner.py",

@@ -50,7 +50,7 @@ def keep(metadata, store, content, *, name="code.zip", now=NOW, actor="ada"):
         upload.finish()
         with metadata.begin() as connection:
             row, is_new = keep_artifact(connection, store, upload, now=now, actor=actor)
-    os.utime(store.root / row.sha256, (now.timestamp(), now.timestamp()))
+    os.utime(store.root / f"{row.sha256}.zip", (now.timestamp(), now.timestamp()))
     return row, is_new
 
 
@@ -91,7 +91,7 @@ def test_a_transaction_that_fails_leaves_a_file_that_is_collected(metadata, stor
         with metadata.begin() as connection:
             assert keep_artifact(connection, store, upload, now=NOW, actor="ada")[1], "it is tried again"
             connection.rollback()
-    os.utime(store.root / row.sha256, (NOW.timestamp(), NOW.timestamp()))
+    os.utime(store.root / f"{row.sha256}.zip", (NOW.timestamp(), NOW.timestamp()))
     (store.root / "incoming" / "left").write_bytes(b"of one that died")
     os.utime(store.root / "incoming" / "left", (NOW.timestamp(), NOW.timestamp()))
     assert collect(metadata, store, now=NOW + DAY / 2) == Collected(0, 0)

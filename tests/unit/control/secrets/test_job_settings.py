@@ -11,7 +11,14 @@ from sqlalchemy import select
 from millstream.control.metadata.tables.jobs import CONFIG_TYPES as STORED_TYPES
 from millstream.control.metadata.tables.jobs import job_config
 from millstream.control.refusals import UnknownName
-from millstream.control.secrets.config import ConfigEntry, delete_setting, read_config, set_setting, shown_settings
+from millstream.control.secrets.config import (
+    ConfigEntry,
+    delete_setting,
+    own_secrets,
+    read_config,
+    set_setting,
+    shown_settings,
+)
 from millstream.control.secrets.config_values import CONFIG_TYPES, config_type, shown_value, stored_text, typed_value
 from millstream.errors import MillstreamError
 
@@ -128,7 +135,8 @@ def test_settings_parameters_and_secrets_are_kept_apart(metadata, ring):
         for each in (*SETTINGS, *mine, entry("region", "us")):
             set_setting(connection, ring, 1, each)
         set_setting(connection, ring, 2, entry("region", "of another job"))
-        config = read_config(connection, ring, 1)
+        config = read_config(connection, 1)
+        own = own_secrets(connection, ring, 1, ["DB_PASSWORD", "region"])
         stored = {row.config_key: row for row in connection.execute(select(job_config).where(job_config.c.job_id == 1))}
     assert config.settings == {
         "checkpoint.interval": 5000,
@@ -138,7 +146,7 @@ def test_settings_parameters_and_secrets_are_kept_apart(metadata, ring):
         "sink.batch.size": 100,
     }
     assert config.params == {"region": "us", "limit": 10, "dry_run": True, "filters": {"a": None, "b": [1, 2]}}
-    assert config.secrets == {"DB_PASSWORD": CANARY}
+    assert own == {"DB_PASSWORD": CANARY}
     assert stored["DB_PASSWORD"].key_id == ring.newest.id
     assert stored["region"].key_id is None
     assert CANARY not in stored["DB_PASSWORD"].config_value
@@ -191,7 +199,7 @@ def test_what_means_nothing_is_refused(ring, wrong, code):
 def test_an_empty_parameter_is_kept(metadata, ring):
     with metadata.begin() as connection:
         set_setting(connection, ring, 1, entry("suffix", ""))
-        assert read_config(connection, ring, 1).params == {"suffix": ""}
+        assert read_config(connection, 1).params == {"suffix": ""}
 
 
 def test_a_setting_is_deleted(metadata, ring):

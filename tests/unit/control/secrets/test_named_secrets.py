@@ -9,9 +9,9 @@ from millstream.control.metadata.tables.access import secret
 from millstream.control.metadata.tables.jobs import job_config
 from millstream.control.refusals import UnknownName
 from millstream.control.secrets import rotation
-from millstream.control.secrets.config import ConfigEntry, read_config, set_setting
+from millstream.control.secrets.config import ConfigEntry, own_secrets, read_config, set_setting
 from millstream.control.secrets.key_ring import SecretRefused
-from millstream.control.secrets.named import delete_secret, mentioned, named_values, secret_names, set_secret
+from millstream.control.secrets.named import delete_secret, named_values, secret_names, set_secret
 from millstream.control.secrets.of_run import secrets_of_run
 from millstream.control.secrets.rotation import rekey
 from millstream.errors import InvalidStep
@@ -59,35 +59,11 @@ def test_a_run_gets_what_its_job_names_and_nothing_else(metadata, ring):
             set_secret(connection, ring, name, f"{name} of all", now=NOW)
         set_setting(connection, ring, 1, ConfigEntry("API", "of the job", "STRING", is_sensitive=True))
         set_setting(connection, ring, 1, ConfigEntry("OWN", "of the job too", "STRING", is_sensitive=True))
-        config = read_config(connection, ring, 1)
-        assert secrets_of_run(connection, ring, {"PG", "API"}, config) == {"PG": "PG of all", "API": "of the job"}
-        assert secrets_of_run(connection, ring, {"API"}, read_config(connection, ring, 2)) == {"API": "API of all"}
-        assert secrets_of_run(connection, ring, set(), config) == {}
+        assert secrets_of_run(connection, ring, 1, {"PG", "API"}) == {"PG": "PG of all", "API": "of the job"}
+        assert secrets_of_run(connection, ring, 2, {"API"}) == {"API": "API of all"}
+        assert secrets_of_run(connection, ring, 1, set()) == {}
         with pytest.raises(UnknownName, match=r"CTL-306.*'A', 'B'"):
-            secrets_of_run(connection, ring, {"B", "A", "PG"}, config)
-
-
-def test_names_are_found_wherever_they_stand():
-    document = {
-        "steps": [{"url": "postgresql://a:${secret:PG}@h/d", "headers": {"x": ["Bearer ${secret:API}${secret:B_2}"]}}],
-        "${secret:IN_A_KEY}": 1,
-        "not": ["${secret:}", "${secret:1}", "$ {secret:X}", "${param:P}", "secret:Y", None, 3, True],
-    }
-    assert mentioned(document) == {"PG", "API", "B_2", "IN_A_KEY"}
-    deep = "${secret:DEEP}"
-    for _ in range(100_000):
-        deep = [deep]
-    assert mentioned(deep) == {"DEEP"}
-
-
-def test_the_compiled_plan_of_a_program_names_its_secrets():
-    import millstream as ms
-    from millstream.plan.serialize import to_json
-
-    job = ms.Job("program")
-    rows = job.source("rows", ms.memory([{"a": 1}]), schema="a long")
-    rows.sink("out", ms.jdbc("postgresql://app:${secret:PG}@db/shop", table="t"))
-    assert mentioned(to_json(job.compile(), portable=False)) == {"PG"}
+            secrets_of_run(connection, ring, 1, {"B", "A", "PG"})
 
 
 def test_nothing_of_a_secret_is_in_the_bytes_of_the_database(tmp_path, metadata, ring):
@@ -123,9 +99,9 @@ def test_a_value_that_was_put_into_another_row_is_refused(metadata, ring):
             set_setting(connection, ring, job, ConfigEntry("PW", f"of {job}", "STRING", is_sensitive=True))
         texts = select(job_config.c.config_value).where(job_config.c.job_id == 1)
         connection.execute(update(job_config).values(config_value=connection.execute(texts).scalar_one()))
-        assert read_config(connection, ring, 1).secrets == {"PW": "of 1"}
+        assert own_secrets(connection, ring, 1, ["PW"]) == {"PW": "of 1"}
         with pytest.raises(SecretRefused, match=r"CTL-303.*job/2: PW"):
-            read_config(connection, ring, 2)
+            own_secrets(connection, ring, 2, ["PW"])
 
 
 def test_a_rekey_encrypts_every_row_again(metadata, ring, monkeypatch):
@@ -144,8 +120,9 @@ def test_a_rekey_encrypts_every_row_again(metadata, ring, monkeypatch):
         assert used == {ring.newest.id, None}
         assert len(ring.ids) == 3
         assert named_values(connection, ring, ["S0", "S6"]) == {"S0": "value 0", "S6": "value 6"}
-        assert read_config(connection, ring, 1).secrets == {f"K{number}": f"value {number}" for number in range(5)}
-        assert read_config(connection, ring, 2).params == {"plain": "value"}
+        own = own_secrets(connection, ring, 1, ["K0", "K4", "S0"])
+        assert own == {"K0": "value 0", "K4": "value 4"}
+        assert read_config(connection, 2).params == {"plain": "value"}
         assert [each.update_time for each in secret_names(connection)] == [NOW] * 7
 
 
@@ -176,6 +153,7 @@ def test_a_lost_key_file_is_told_as_such(metadata, ring):
 def test_secrets_are_not_in_what_is_printed(metadata, ring):
     with metadata.begin() as connection:
         set_setting(connection, ring, 1, ConfigEntry("PW", CANARY, "STRING", is_sensitive=True))
-        config = read_config(connection, ring, 1)
-    assert CANARY not in repr(config)
-    assert config.secrets == {"PW": CANARY}
+        own = own_secrets(connection, ring, 1, ["PW"])
+        assert CANARY not in repr(read_config(connection, 1))
+    assert CANARY not in repr(own)
+    assert own == {"PW": CANARY}
