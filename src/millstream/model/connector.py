@@ -84,6 +84,10 @@ def _never_directly(_: Options, __: Guarantee) -> bool:
     return False
 
 
+def _no_batches(_: Options) -> tuple[str, ...]:
+    return ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDeclaration:
     """The source half of a connector. `enumerator` and `reader` are `module:attribute`, loaded when a job runs."""
@@ -112,6 +116,8 @@ class SourceDeclaration:
     """`module:attribute`, called with options, schema and a number of rows: the first batches and bad records, and lines of text
     about them. For sources that would fetch much more when they are opened, or leave something behind outside."""
 
+    batch_option: Callable[[Options], tuple[str, ...]] = _no_batches
+    """The way to the option that says how many rows a page, poll or fetch has, as `("paginator", "size")`; empty if none does."""
     decode_again: str = ""
     """`module:attribute`, called with options, schema, a record as a `BadRecord` held it, and its origin: the batch of its rows,
     or a `BadRecord`. For dead letters that are replayed; it may raise `InvalidStep` where a record alone is not enough."""
@@ -148,6 +154,8 @@ class SinkDeclaration:
     """`module:attribute`, called with options, schema and step: looks at the target and says what it finds, line by line. It
     changes nothing, and raises what would refuse the sink at the start of a job."""
 
+    batch_option: Callable[[Options], tuple[str, ...]] = _no_batches
+    """The way to the option that says how many rows a statement or request takes at most; empty if none does."""
     read_back: str = ""
     """`module:attribute`, called with options and schema, `job=` and `step=` (the sink's uid): the rows that are visible, in
     batches of the schema. For dead letters that people look at and replay."""

@@ -6,8 +6,9 @@ A process that was handed secrets keeps them in its memory alone, and hands them
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from millstream.errors import InvalidStep
@@ -15,6 +16,9 @@ from millstream.redaction import REFERENCE
 
 FOLDER = "MILLSTREAM_SECRETS"
 """The variable that names a folder with a file for each secret."""
+
+VARIABLE_OPTION = "password_env"
+"""The option of connectors that names a password by its variable alone."""
 
 _held: dict[str, str] = {}
 """What this process was handed; it comes before the environment and the folder."""
@@ -69,6 +73,30 @@ def secret(name: str, *, step: str | None = None) -> str:
 def variable(name: str) -> str | None:
     """What stands for an environment variable: a secret of that name that this process was handed, else the variable."""
     return _held.get(name, os.environ.get(name))
+
+
+def mentioned(document: Any) -> set[str]:
+    """The names of the secrets in a job: in its document, or in the JSON form of its compiled plan if it is a program."""
+    return {name for key, text in _texts(document) for name in _names(key, text)}
+
+
+def _names(key: str, text: str) -> list[str]:
+    # The option names a variable, and what a process was handed under its name comes before the environment's.
+    return [text] if key == VARIABLE_OPTION else REFERENCE.findall(text)
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    """Every text in a JSON value with its name, without recursion: documents come from outside and may be deep."""
+    waiting = [("", value)]
+    while waiting:
+        key, each = waiting.pop()
+        if isinstance(each, str):
+            yield key, each
+        elif isinstance(each, dict):
+            waiting += [("", name) for name in each]
+            waiting += each.items()
+        elif isinstance(each, (list, tuple)):
+            waiting += [("", inner) for inner in each]
 
 
 def _replaced(text: str, value: Callable[[str], str]) -> str:

@@ -70,6 +70,7 @@ DECLARATION = ConnectorDeclaration(
         takes_changes=written_as_log,
         committer="millstream.connectors.consumer.sink:ConsumerCommitter",
         capability_of=_capability,
+        batch_option=lambda _: ("batch_rows",),
         check=_check,
         variants=({}, {"idempotent": True}, {"transactional": True}),
     ),

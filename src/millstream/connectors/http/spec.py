@@ -77,6 +77,14 @@ def _always(_: Options) -> bool:
     return True
 
 
+def _page_size(options: Options) -> tuple[str, ...]:
+    """Only a paginator that tells the server how many records a page is to have can be told another number."""
+    try:
+        return ("paginator", "size") if paginator_of(options["paginator"]).size_param is not None else ()
+    except ValueError:  # a parameter of the run stands in it
+        return ()
+
+
 def _inferred(options: Options) -> Any:
     """The schema of a test page where the user asks for it; else the user has to say it."""
     return load("millstream.connectors.http.sample:infer_schema")(options) if options["infer_schema"] else None
@@ -178,6 +186,7 @@ DECLARATION = ConnectorDeclaration(
         schema=_inferred,
         sample="millstream.connectors.http.sample:sample",
         mode=Mode.BATCH_ROLLER,
+        batch_option=_page_size,
         check=check_source,
     ),
     sink=SinkDeclaration(
@@ -187,6 +196,7 @@ DECLARATION = ConnectorDeclaration(
         variants=({"idempotent": True}, {"idempotent": False}),
         writer="millstream.connectors.http.sink:HttpWriter",
         committer="millstream.connectors.http.sink:HttpCommitter",
+        batch_option=lambda _: ("batch_rows",),
         check=check_sink,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from millstream.connectors.jdbc.checks import column_names, listed, variable_name
+from millstream.connectors.jdbc.checks import above_zero, column_names, listed, variable_name
 from millstream.connectors.jdbc.reading.spec import SOURCE
 from millstream.database.url import address_of
 from millstream.errors import InvalidStep
@@ -25,6 +25,7 @@ from millstream.model.schema import Schema
 from millstream.redaction import SecretUrl
 
 MODES = ("insert", "upsert", "outbox")
+BATCH_ROWS = 100_000
 _WRITES_OF = {"insert": ("append", "replace"), "upsert": ("upsert", "replace"), "outbox": ("append",)}
 """What may be said of how a run writes, by what becomes of a row. An outbox is a log of epochs: nothing in it is replaced."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,47}")
@@ -41,6 +42,7 @@ def jdbc(
     create: bool = True,
     password_env: str | None = None,
     write: WriteKind | None = None,
+    batch_rows: int = BATCH_ROWS,
 ) -> ConnectorSpec:
     """A table of a PostgreSQL or SQLite database, in which an epoch's rows appear all at once.
 
@@ -56,11 +58,12 @@ def jdbc(
         password_env: the environment variable that holds the password, read where a connection is opened.
         write: how a run writes: `append` and `upsert` say what the modes `insert` and `upsert` say; with `replace` the rows of a
             run take the place of all rows of the table, in one step at its end.
+        batch_rows: rows that one statement sends at most.
     """
     options = {"url": SecretUrl(url), "table": table, "keys": listed(keys), "schema": schema, "create": create}
     named = (("mode", mode), ("write", write), ("op_field", op_field))
     said = {name: value for name, value in named if value is not None}
-    return ConnectorSpec("jdbc", {**options, **said, "password_env": password_env})
+    return ConnectorSpec("jdbc", {**options, **said, "password_env": password_env, "batch_rows": batch_rows})
 
 
 def check_together(options: Options, schema: Schema, step: str) -> None:
@@ -161,6 +164,7 @@ DECLARATION = ConnectorDeclaration(
             "password_env": Option(
                 kind=(str, type(None)), default=None, doc="the variable that holds the password", check=variable_name
             ),
+            "batch_rows": Option(kind=(int,), default=BATCH_ROWS, doc="rows of a statement at most", check=above_zero),
         },
         capability=SinkCapability.STAGED_ATOMIC_COMMIT,
         capability_of=_capability,
@@ -169,6 +173,7 @@ DECLARATION = ConnectorDeclaration(
         direct_writer="millstream.connectors.jdbc.writer:JdbcDirectWriter",
         writes_directly=_writes_directly,
         takes_changes=take_changes,
+        batch_option=lambda _: ("batch_rows",),
         check=check_together,
         variants=(*({"mode": mode} for mode in MODES), {"write": "replace"}),
         probe="millstream.connectors.jdbc.looking:look_at_table",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,14 @@ from millstream.contract.sink import SinkTask
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
 
-_MOST_ROWS = 100_000
 _MOST_BYTES = 16 << 20
 
 
 class _Buffer:
     """Checked batches of one task, and how many rows went before them."""
 
-    def __init__(self, database: Database, layout: Layout, step: str) -> None:
+    def __init__(self, database: Database, layout: Layout, step: str, *, most: int) -> None:
+        self._most = most
         self._database = database
         self._layout = layout
         self._step = step
@@ -36,7 +36,15 @@ class _Buffer:
 
     @property
     def is_full(self) -> bool:
-        return self.held >= _MOST_ROWS or self._bytes >= _MOST_BYTES
+        return self.held >= self._most or self._bytes >= _MOST_BYTES
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in parts, none of which makes a statement too long with what is held when it is asked for."""
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, self._most - self.held)
+            start += piece.num_rows
+            yield piece
 
     def add(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -66,14 +74,15 @@ class JdbcWriter:
         self._task = task
         self._sink = (task.job, task.lineage, task.step)
         self._part = part_number(self._sink, task.epoch, task.task, task.attempt)
-        self._buffer = _Buffer(self._database, self._layout, task.step)
+        self._buffer = _Buffer(self._database, self._layout, task.step, most=options["batch_rows"])
         self._hash = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hold the batch; send what is held when it is much."""
-        self._buffer.add(batch)
-        if self._buffer.is_full:
-            self._send()
+        for piece in self._buffer.pieces(batch):
+            self._buffer.add(piece)
+            if self._buffer.is_full:
+                self._send()
 
     def finish(self) -> Any:
         """Send what is left; the message says how many rows there are, and the sum of their hashes."""
@@ -128,7 +137,8 @@ class JdbcDirectWriter:
         self._database = open_database(options, job=task.job, step=task.step)
         self._layout = layout_of(options, schema, self._database, step=task.step)
         self._task = task
-        self._buffer = _Buffer(self._database, self._layout, task.step)
+        self._most = options["batch_rows"]
+        self._buffer = _Buffer(self._database, self._layout, task.step, most=self._most)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hold the batch."""
@@ -152,13 +162,16 @@ class JdbcDirectWriter:
         return {"rows": len(rows)}
 
     def _insert(self, cursor: Any, rows: Rows) -> None:
-        self._database.add(cursor, self._layout.target, self._layout.schema, rows, {})
+        for start in range(0, len(rows), self._most):
+            self._database.add(cursor, self._layout.target, self._layout.schema, rows.part(start, self._most), {})
 
     def _upsert(self, cursor: Any, rows: Rows) -> None:
         columns = ", ".join(definition(self._database, field) for field in self._layout.schema)
         arrived = self._database.temporary(cursor, f"ms_seq BIGINT, {columns}")
-        numbers = pa.array(np.arange(len(rows)))
-        self._database.add(cursor, arrived, self._layout.schema, rows, {"ms_seq": numbers})
+        for start in range(0, len(rows), self._most):
+            part = rows.part(start, self._most)
+            numbers = pa.array(np.arange(start, start + len(part)))
+            self._database.add(cursor, arrived, self._layout.schema, part, {"ms_seq": numbers})
         for statement in merge_statements(self._layout, f"{arrived} s", "s.ms_seq DESC"):
             cursor.execute(statement, ())
 

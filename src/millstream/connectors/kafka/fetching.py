@@ -29,7 +29,6 @@ from millstream.errors import MillstreamError
 from millstream.model.connector import Options
 
 _PARKED = 8
-_MESSAGES = 20_000
 _POLL_SECONDS = 0.02
 """`consume` waits as long as it is asked to, unless it gets as many messages as it is asked for."""
 _TUNING = {
@@ -59,6 +58,7 @@ class PartitionReader:
         self._errors = ClientErrors()
         isolation = {"isolation.level": options["isolation"]}
         self._consumer: Consumer = open_consumer({**_TUNING, **config, **isolation}, step=step, errors=self._errors)
+        self._most = options["poll_messages"]
         self._step = step
         self._held: list[Message] = []
         self.place: KafkaPartition | None = None
@@ -75,7 +75,7 @@ class PartitionReader:
         """The messages before an offset, in order, in lists. Offsets without a message, such as ends of transactions, pass."""
         heard, stood = time.monotonic(), self.next
         while self.next < end:
-            got = self._held or self._consumer.consume(min(_MESSAGES, end - self.next), timeout=_POLL_SECONDS)
+            got = self._held or self._consumer.consume(min(self._most, end - self.next), timeout=_POLL_SECONDS)
             self._held = []
             if self.next > stood:
                 heard, stood = time.monotonic(), self.next
@@ -185,7 +185,7 @@ def park(options: Options, reader: PartitionReader, *, step: str) -> None:
 
 
 def _kind(options: Options, config: Mapping[str, Any]) -> str:
-    return json.dumps([options["isolation"], config], sort_keys=True, default=str)
+    return json.dumps([options["isolation"], options["poll_messages"], config], sort_keys=True, default=str)
 
 
 def _leave_to_parent() -> None:

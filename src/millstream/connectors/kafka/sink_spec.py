@@ -150,6 +150,7 @@ SINK = SinkDeclaration(
     direct_writer="millstream.connectors.kafka.direct:KafkaDirectWriter",
     writes_directly=_writes_directly,
     takes_changes=take_changes,
+    batch_option=lambda _: ("client", "batch.num.messages"),
     check=check_together,
     variants=tuple({"mode": mode} for mode in MODES),
     read_back="millstream.connectors.kafka.letters:read_back",

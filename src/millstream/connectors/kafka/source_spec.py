@@ -86,6 +86,13 @@ def _group(value: str | None) -> str | None:
     return value
 
 
+def _poll(value: int) -> int:
+    if not 1 <= value <= _MOST_POLLED:
+        msg = f"a whole number from 1 to {_MOST_POLLED}"
+        raise ValueError(msg)
+    return value
+
+
 def _metadata(value: Mapping[str, Any]) -> dict[str, str]:
     for column, kind in value.items():
         if kind not in METADATA:
@@ -163,6 +170,8 @@ def _is_bounded(options: Options) -> bool:
 
 
 _TEXT = (str, type(None))
+_MOST_POLLED = 1_000_000
+"""The client takes no larger number."""
 SOURCE = SourceDeclaration(
     options={
         "topics": Option(kind=(str, list, tuple), default=[], doc="one topic or several", check=_topics),
@@ -210,11 +219,13 @@ SOURCE = SourceDeclaration(
             choices=("read_committed", "read_uncommitted"),
             doc="whether records of open and aborted transactions are read",
         ),
+        "poll_messages": Option(kind=(int,), default=20_000, doc="messages that one poll takes at most", check=_poll),
     },
     capability=SourceCapability.REPLAYABLE,
     enumerator="millstream.connectors.kafka.source:KafkaEnumerator",
     reader="millstream.connectors.kafka.reader:KafkaReader",
     is_bounded=_is_bounded,
+    batch_option=lambda _: ("poll_messages",),
     check=_check,
     changelog=_changelog,
     decode_again="millstream.connectors.kafka.letters:decode_again",

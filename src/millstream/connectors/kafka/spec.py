@@ -16,9 +16,9 @@ def kafka(topics: object = (), *, servers: object, **options: Any) -> ConnectorS
         topics: one topic or several; for a sink one.
         servers: `host:port` of one broker or several.
         **options: as a source `start`, `until`, `pattern`, `partitions`, `group`, `discover`, `format`, `key_fields`,
-            `key_format`, `metadata`, `on_data_loss`, `isolation`; as a sink `format`, `mode`, `key_fields`, `key_format`,
-            `value_fields`, `topic_field`, `partition_by`, `partition_field`, `timestamp`, `headers`, `create` and others;
-            for both `client` and the options of formats.
+            `key_format`, `metadata`, `on_data_loss`, `isolation`, `poll_messages`; as a sink `format`, `mode`, `key_fields`,
+            `key_format`, `value_fields`, `topic_field`, `partition_by`, `partition_field`, `timestamp`, `headers`, `create`
+            and others; for both `client` and the options of formats.
     """
     return ConnectorSpec("kafka", {"topics": topics, "servers": servers, **options})
 

@@ -16,10 +16,10 @@ from millstream.api.jobfile.target import model_of
 from millstream.driver.service.failure import error_facts
 from millstream.driver.service.loading import confine_functions, job_of
 from millstream.graph.operations.endpoints import Sink, Source
+from millstream.model.secret import mentioned
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.explain import LAYERS, explain, mermaid
 from millstream.plan.serialize import to_json
-from millstream.redaction import REFERENCE
 
 _CPU_SECONDS = 60
 
@@ -55,7 +55,7 @@ def plan_facts(definition: dict[str, Any], code: str | None, parallelism: int | 
         "texts": {layer: explain(layers, layer) for layer in LAYERS},
         "charts": {layer: mermaid(layers, layer) for layer in LAYERS},
         "steps": _steps(layers),
-        "secrets": sorted(set(REFERENCE.findall(json.dumps([definition, written["job"]])))),
+        "secrets": sorted(mentioned([definition, written["job"]])),
         "params": [{"name": each.name, "type": each.type} for each in requirements.params],
     }
 

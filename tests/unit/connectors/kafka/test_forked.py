@@ -7,7 +7,7 @@ _PROGRAM = """
 import os, sys, time
 from millstream.connectors.kafka import direct, fetching
 from millstream.connectors.kafka.positions import KafkaPartition
-options = {"servers": "127.0.0.1:1", "client": {}, "isolation": "read_committed"}
+options = {"servers": "127.0.0.1:1", "client": {}, "isolation": "read_committed", "poll_messages": 20_000}
 config, place = {"bootstrap.servers": "127.0.0.1:1"}, KafkaPartition("t", 0)
 reader = fetching.take(options, place, 0, step="s")
 fetching.park(options, reader, step="s")

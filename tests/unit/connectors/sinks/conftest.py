@@ -3,6 +3,9 @@
 import pytest
 from tests.unit.connectors.sinks.databases import PostgresUnderTest, SqliteUnderTest
 
+from millstream.connectors.jdbc.postgres import PostgresDatabase
+from millstream.connectors.jdbc.sqlite import SqliteDatabase
+
 
 @pytest.fixture
 def postgres_url(postgres):
@@ -28,3 +31,13 @@ def open_sink(request, tmp_path):
     yield open_one
     for each in opened:
         each.close()
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """How many rows each statement sent."""
+    sent = []
+    for kind in (PostgresDatabase, SqliteDatabase):
+        real = kind.add
+        monkeypatch.setattr(kind, "add", lambda *given, real=real: (sent.append(len(given[4])), real(*given))[1])
+    return sent

@@ -49,6 +49,14 @@ def owner_of():
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_many_rows_are_sent_in_pieces_of_one_transaction(open_sink, owner_of, statements, mode):
+    sink = open_sink(mode=mode, batch_rows=7)
+    assert owner_of(sink).write(0, rows(0, 30)) == {"rows": 30}
+    assert statements == [7, 7, 7, 7, 2]
+    assert seen(sink) == rows(0, 30)
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
 def test_rows_are_visible_when_the_task_ends(open_sink, owner_of, mode):
     sink = open_sink(mode=mode)
     owner = owner_of(sink)

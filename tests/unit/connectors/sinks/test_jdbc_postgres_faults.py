@@ -11,7 +11,6 @@ from tests.unit.connectors.sinks.under_test import SCHEMA, Owner, rows, seen
 
 from millstream.connectors.jdbc import database as waiting
 from millstream.connectors.jdbc import postgres as settings
-from millstream.connectors.jdbc import writer as writing
 from millstream.connectors.jdbc.fence import check_fence
 from millstream.contract.sink import SinkTask
 from millstream.database.url import address_of
@@ -106,8 +105,8 @@ def test_publish_waits_for_a_server_that_comes_back(sink, server):
     assert seen(sink) == rows(0)
 
 
-def test_a_writer_goes_on_after_a_restart(sink, server, monkeypatch):
-    monkeypatch.setattr(writing, "_MOST_ROWS", 5)
+def test_a_writer_goes_on_after_a_restart(sink, server):
+    sink.options["batch_rows"] = 5
     owner = Owner(sink)
     writer = writer_of(sink, owner)
     writer.write(rows_to_batch(rows(0, 5), SCHEMA))
@@ -197,8 +196,8 @@ def test_a_lost_reply_to_commit_is_resolved_by_the_marker(sink, behind_proxy, pr
     assert sink.staged() == 0
 
 
-def test_a_lost_reply_to_a_writer_does_not_double_its_rows(sink, behind_proxy, proxy, monkeypatch):
-    monkeypatch.setattr(writing, "_MOST_ROWS", 5)
+def test_a_lost_reply_to_a_writer_does_not_double_its_rows(sink, behind_proxy, proxy):
+    behind_proxy.options["batch_rows"] = 5
     owner = Owner(behind_proxy)
     writer = writer_of(behind_proxy, owner)
     for start in (0, 5):

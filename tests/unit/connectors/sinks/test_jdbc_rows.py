@@ -5,9 +5,8 @@ from tests.unit.connectors.sinks.databases import PostgresUnderTest, SqliteUnder
 from tests.unit.connectors.sinks.under_test import SCHEMA, Owner, context, rows, seen
 
 from millstream.connectors.jdbc import committer as committing
-from millstream.connectors.jdbc import writer as writing
 from millstream.connectors.jdbc.cells import HASHES, checksum_of, rows_of
-from millstream.errors import Fenced, StepFailed
+from millstream.errors import Fenced, InvalidStep, StepFailed
 from millstream.model.schema import schema_of
 from millstream.records.codecs import rows_to_batch
 
@@ -110,12 +109,18 @@ def test_a_changed_staged_row_is_refused(open_sink):
     assert seen(sink) == []
 
 
-def test_many_rows_are_sent_in_pieces(open_sink, monkeypatch):
-    monkeypatch.setattr(writing, "_MOST_ROWS", 7)
-    sink = open_sink()
+def test_many_rows_are_sent_in_pieces(open_sink, statements):
+    sink = open_sink(batch_rows=7)
     transaction = Owner(sink).run(0, rows(0, 50), rows(50, 5))
     assert [part["rows"] for part in transaction["parts"]] == [50, 5]
     assert seen(sink) == rows(0, 55)
+    assert statements == [7, 7, 7, 7, 7, 7, 7, 1, 5]
+
+
+@pytest.mark.parametrize("batch_rows", [0, -1, "7", True])
+def test_a_piece_has_rows(open_sink, batch_rows):
+    with pytest.raises(InvalidStep, match=r"CONN-005.*batch_rows"):
+        open_sink(batch_rows=batch_rows)
 
 
 def test_old_markers_are_pruned_and_old_epochs_stay_published(open_sink, monkeypatch):

@@ -218,6 +218,7 @@ SOURCE = SourceDeclaration(
     reader="millstream.connectors.jdbc.reading.reader:JdbcReader",
     is_bounded=_is_bounded,
     mode=Mode.SQL_TASK,
+    batch_option=lambda _: ("chunk_rows",),
     schema=_schema,
     check=check_source,
     probe="millstream.connectors.jdbc.reading.preview:look_at_rows",
