@@ -85,7 +85,8 @@ class RunLife:
         if self._spec.engine == "spark":
             from millstream.spark.start.launch import start_early
 
-            start_early(deployment, claims=False)
+            # What workers print may hold secrets, which the log of this process hides.
+            start_early(deployment, claims=False, own_log=False)
 
     def _hold_signals(self, plan: DeploymentPlan) -> None:
         """From now on a signal ends the run as its job wishes; before, there was nothing to end."""
