@@ -273,6 +273,20 @@ def test_a_second_driver_is_not_started_beside_a_live_one(node, tmp_path):
         launch(node.folder, spec_of(tmp_path, token=2))
 
 
+def test_a_run_that_holds_too_much_memory_is_killed_with_its_cause(node, tmp_path):
+    node.start(spec_of(tmp_path, memory_limit=20 << 20))
+    result = node.await_result()
+    assert (result["status"], result["oom"], result["retry"]) == ("FAILED", True, "backoff")
+    assert (result["error"]["code"], "of 20 MiB" in result["error"]["found"]) == ("CTL-120", True)
+
+
+def test_a_run_that_is_cancelled_before_it_begins_does_not_begin(node, tmp_path):
+    node.start(spec_of(tmp_path, secret_names=["NEVER_SENT"]))
+    assert node.ask("c", "cancel")["done"]
+    assert node.await_result()["status"] == "CANCELLED"
+    assert node.states() == ["INITIALIZING", "CANCELLING", "CANCELLED"]
+
+
 # Logs, dumps and places.
 
 
