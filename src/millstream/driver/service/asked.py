@@ -55,8 +55,10 @@ class AskedOfRun:
         self.look()
         with self._lock:
             self._is_over = True
-            for id in list(self._open):
-                self._settle(failed(id, _ended()))
+            for id, pending in list(self._open.items()):
+                # A run that is cancelled before it begins has done what it was asked for.
+                is_done = pending.request.action == "cancel"
+                self._settle(Answer(id=id, done=True) if is_done else failed(id, _ended()))
 
     def _settle(self, answer: Answer) -> None:
         self._open.pop(answer.id, None)

@@ -70,13 +70,13 @@ class RunLife:
         if is_early:
             self._start_early(deployment)
         self._driver.await_secrets()
+        if self._driver.control.is_cancelled:
+            return self._cancelled()
         if not is_early:
             self._start_early(deployment)
         confine_functions(self._spec.definition, self._spec.code)
         plan = planned(self._spec, options)
         self._driver.reports.report("graph", graph_facts(plan))
-        if self._driver.control.is_cancelled:
-            return self._cancelled()
         self._hold_signals(plan)
         return self._wait(plan, engine_of(self._spec, options, plan))
 
@@ -85,7 +85,8 @@ class RunLife:
         if self._spec.engine == "spark":
             from millstream.spark.start.launch import start_early
 
-            start_early(deployment, claims=False)
+            # What workers print may hold secrets, which the log of this process hides.
+            start_early(deployment, claims=False, own_log=False)
 
     def _hold_signals(self, plan: DeploymentPlan) -> None:
         """From now on a signal ends the run as its job wishes; before, there was nothing to end."""

@@ -43,6 +43,10 @@ class RotatingFile:
         self._file.flush()
         self._size += len(shown) + 1
 
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
     def _turn(self) -> None:
         self._file.close()
         for number in range(KEPT_FILES - 1, 0, -1):
@@ -106,6 +110,7 @@ class LogPump:
         for number in (1, 2):
             os.dup2(nowhere, number)
         os.close(nowhere)
+        self._file.close()
 
 
 def _printing(number: int) -> TextIO:

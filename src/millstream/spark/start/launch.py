@@ -181,7 +181,9 @@ def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
     return launched
 
 
-def start_early(deployment: Deployed, *, debug: bool = False, claims: bool = True) -> Launch | None:
+def start_early(
+    deployment: Deployed, *, debug: bool = False, claims: bool = True, own_log: bool = True
+) -> Launch | None:
     """Start what is not started yet; `None` when PySpark's launcher is to do it.
 
     Args:
@@ -189,6 +191,7 @@ def start_early(deployment: Deployed, *, debug: bool = False, claims: bool = Tru
         debug: whether the JVM prints to the terminal.
         claims: a run will use it. Until then it is given up for one with other settings; from then on it serves whoever
             else comes, as a running context does.
+        own_log: what the JVM and its Python processes print goes into a file of its own, and else to where this process prints.
     """
     debug = debug or is_debugging()
     try:
@@ -204,7 +207,7 @@ def start_early(deployment: Deployed, *, debug: bool = False, claims: bool = Tru
         if launched is None or not launched.fits(deployment.master, settings, wishes):
             _close()
             is_ours = why_not(deployment.master, wishes) is None
-            launched = _started(settings, wishes, quiet=not debug) if is_ours else None
+            launched = _started(settings, wishes, quiet=own_log and not debug) if is_ours else None
         if launched is not None:
             launched.is_claimed = claims
         return launched

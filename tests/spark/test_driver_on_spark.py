@@ -1,0 +1,84 @@
+"""A driver process that runs its job on Spark: the same reports, and secrets that reach its workers inside the program alone."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.unit.control.drivers.node_side import NodeSide, spec_of
+
+import millstream as ms
+
+pytestmark = pytest.mark.spark
+CANARY = "canary-on-spark-4b1d"
+JOB = """
+import os
+import millstream as ms
+from millstream.model.secret import secret
+
+class Signed(ms.ProcessFunction):
+    def process(self, row, ctx):
+        assert "CANARY" not in os.environ
+        print("worker says", secret("CANARY"))
+        yield {"n": row["n"], "length": len(secret("CANARY"))}
+
+job = ms.Job("signed", parallelism=2, rows_per_epoch=20, epoch_interval=0)
+rows = job.source("r", ms.rate(10_000, rows=60)).select(k="value % 4", n="value")
+rows.key_by("k").process(Signed, schema="n long, length long").sink("out", ms.files(__OUT__, format="json"))
+"""
+
+
+def process_texts(session):
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session:
+                    yield b"".join((folder / name).read_bytes() for name in ("environ", "cmdline"))
+            except OSError:
+                continue
+
+
+def leaks(*folders):
+    """Files that hold the secret; those that vanish meanwhile are Spark's own business."""
+    found = []
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        try:
+            found += [path] if CANARY.encode() in path.read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_a_job_on_spark_is_reported_and_its_workers_know_the_secret(tmp_path):
+    node, artifact = NodeSide(tmp_path / "node"), tmp_path / "artifact"
+    artifact.mkdir()
+    (artifact / "signed.py").write_text(JOB.replace("__OUT__", repr(str(tmp_path / "node" / "out"))))
+    local = tmp_path / "node" / "spark-local"
+    spec = spec_of(
+        tmp_path / "node",
+        definition={"kind": "code", "entry": "signed.py:job"},
+        code=str(artifact),
+        job="signed",
+        engine="spark",
+        master="local[2]",
+        confs={"spark.local.dir": str(local)},
+        secret_names=["CANARY"],
+    )
+    try:
+        node.start(spec, secrets={"CANARY": CANARY})
+        node.until(lambda: node.of("epoch"), "the first epoch", patience=120)
+        seen = list(process_texts(node.identity.pid))
+        assert len(seen) > 2  # the driver, the JVM and Python workers
+        found = leaks(local, tmp_path / "node", Path(tempfile.gettempdir()) / f"millstream-{os.getuid()}")
+        node.until(lambda: node.link.is_over, "the end", patience=60)
+        result = node.await_result()
+    finally:
+        node.close()
+    assert (result["status"], node.states()) == ("COMPLETED", ["INITIALIZING", "RUNNING", "COMPLETED"])
+    rows = ms.read_files(str(tmp_path / "node" / "out")).to_pylist()
+    assert sorted(row["n"] for row in rows) == list(range(60))
+    assert {row["length"] for row in rows} == {len(CANARY)}
+    assert not [text for text in seen if CANARY.encode() in text]
+    assert found == leaks(tmp_path / "node") == []
+    assert "worker says ***" in node.folder.log.read_text()
