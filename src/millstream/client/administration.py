@@ -38,7 +38,7 @@ class _Nodes(msgspec.Struct):
     items: list[NodeInfo]
 
 
-class NodeCalls:
+class NodeAdministration:
     """`client.nodes`."""
 
     def __init__(self, transport: Transport) -> None:

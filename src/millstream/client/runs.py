@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +18,10 @@ class Opened(msgspec.Struct):
     """The operation that was begun."""
 
     operation: str
+
+
+class _LogNameList(msgspec.Struct):
+    items: list[str]
 
 
 class RunCalls:
@@ -42,7 +46,7 @@ class RunCalls:
         return self._transport.post(f"/runs/{escaped(run)}/stop", body, Opened).operation
 
     def rescale(self, run: str, parallelism: int) -> str:
-        """Let a run go on at another parallelism; gives the operation, which names the run that does."""
+        """Let it go on at another parallelism; gives the operation, which names the new run."""
         return self._transport.post(f"/runs/{escaped(run)}/rescale", {"parallelism": parallelism}, Opened).operation
 
     def events(self, run: str) -> Iterator[EventInfo]:
@@ -77,6 +81,10 @@ class RunCalls:
         """Part of a log, from a byte on."""
         query: Query = {"stream": stream, "from": start, "limit": limit}
         return self._transport.get(f"/runs/{escaped(run)}/logs", LogText, query)
+
+    def logs(self, run: str) -> Sequence[str]:
+        """The names of its logs."""
+        return self._transport.get(f"/runs/{escaped(run)}/logs/names", _LogNameList).items
 
     def dump(self, run: str) -> dict[str, Any]:
         """The stacks of its driver."""

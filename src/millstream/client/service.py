@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.administration import AccessCalls, NodeCalls, OperationCalls, SavepointCalls
+from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls, SavepointCalls
 from millstream.client.jobs import JobCalls
 from millstream.client.runs import RunCalls
 from millstream.client.stream import events
@@ -37,7 +37,7 @@ class Client:
         self.jobs = JobCalls(self._transport)
         self.runs = RunCalls(self._transport)
         self.operations = OperationCalls(self._transport)
-        self.nodes = NodeCalls(self._transport)
+        self.nodes = NodeAdministration(self._transport)
         self.savepoints = SavepointCalls(self._transport)
         self.access = AccessCalls(self._transport)
 

@@ -93,7 +93,7 @@ class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     layer: str
     text: str
-    report: str
+    chart: str
     plan: Any = None
 
 
@@ -103,10 +103,8 @@ class PlannedInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     type: str
     fingerprint: str
-    is_bounded: bool
     parallelism: int
     guarantee: str
-    report: str
     steps: list[dict[str, Any]]
     secrets: list[str]
     params: list[dict[str, Any]]

@@ -44,8 +44,6 @@ class Asking:
         """One transaction in the name of the caller."""
         with acting(self.service.metadata, self.caller.name) as act:
             yield act
-        if self.service.wake is not None:
-            self.service.wake()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Act]:

@@ -27,9 +27,17 @@ class NodeChannel(Protocol):
         """Part of a log: `{"text", "next", "size"}`; offsets are bytes."""
         ...
 
+    def logs(self, run: str) -> list[str]:
+        """The names of its logs."""
+        ...
+
     def dump(self, run: str) -> dict[str, Any]:
         """The stacks of its driver."""
         ...
+
+
+def _nobody_waits() -> None:
+    """Nothing here carries anything out."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,6 @@ class Service:
     monotonic: Callable[[], float] = time.monotonic
     has_tls: bool = False
     """Whether browsers reach it by https: cookies are bound to that."""
+    wake: Callable[[], None] = _nobody_waits
+    """Called when something was started or asked for: who carries it out here need not wait for the next round."""
     channel: NodeChannel | None = None
-    wake: Callable[[], None] | None = None
-    """Says that something was started or asked for: who waits for it need not wait for the node's next round."""

@@ -1,15 +1,12 @@
 """A service under test: a database of its own, a clock that stands, and a planner in this process."""
 
 import datetime as dt
-import json
 
-from millstream.api.jobfile.load import load_job
+import msgspec
+
 from millstream.control.act import acting
 from millstream.control.dispatcher.planned import Planned
-from millstream.plan.compile import compile_job
-from millstream.plan.deployment import Deployment
-from millstream.plan.explain import LAYERS, explain
-from millstream.plan.serialize import to_json
+from millstream.driver.service.planning import plan_facts
 from millstream.server.access.roles import ROLE_ORDER
 from millstream.server.access.tokens import create_token
 from millstream.server.service import Service
@@ -46,23 +43,10 @@ def plan_here(definition, *, code, parallelism):
             name=definition["entry"].rpartition(":")[2],
             mode="STREAMING",
             fingerprint="c0de",
-            is_bounded=False,
             parallelism=parallelism or 1,
             guarantee="exactly_once",
         )
-    job = load_job(json.dumps(definition["document"]))
-    layers = compile_job(job.model, Deployment())
-    deployed = layers.deployment
-    return Planned(
-        name=deployed.name,
-        mode=str(deployed.mode).upper(),
-        fingerprint=layers.partitioned.fingerprint.whole,
-        is_bounded=deployed.is_bounded,
-        parallelism=parallelism or layers.partitioned.parallelism,
-        guarantee=str(layers.model.requirements.guarantee),
-        layers={layer: to_json(layers, layer, portable=False) for layer in LAYERS},
-        texts={layer: explain(layers, layer) for layer in LAYERS},
-    )
+    return msgspec.convert(plan_facts(definition, code, parallelism), Planned)
 
 
 def definition(name="orders", path="out/"):

@@ -38,10 +38,8 @@ class Validated(BaseModel):
     name: str
     type: str
     fingerprint: str
-    is_bounded: bool
     parallelism: int
     guarantee: str
-    report: str
     steps: list[dict[str, Any]]
     secrets: list[str]
     params: list[dict[str, Any]]

@@ -15,12 +15,18 @@ from millstream.server.service import NodeChannel
 router = APIRouter(tags=["runs"])
 
 
-class LogPart(BaseModel):
+class LogShown(BaseModel):
     """Part of a log; `next` is the offset at which to go on."""
 
     text: str
     next: int
     size: int
+
+
+class LogNames(BaseModel):
+    """The logs of a run."""
+
+    items: list[str]
 
 
 @router.get("/runs/{run}/progress", **guarded("viewer"), summary="What a run is doing now")
@@ -43,9 +49,15 @@ def logs(
     stream: Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Which process.")] = "driver",
     start: Annotated[int, Query(alias="from", ge=0, le=2**62, description="Offset in bytes.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1024 * 1024, description="Bytes at most.")] = 65536,
-) -> LogPart:
+) -> LogShown:
     """Text from an offset on."""
-    return LogPart.model_validate(_channel(asking).log(_id(asking, run), stream, start, limit))
+    return LogShown.model_validate(_channel(asking).log(_id(asking, run), stream, start, limit))
+
+
+@router.get("/runs/{run}/logs/names", **guarded("viewer"), summary="The logs of a run")
+def log_names(run: RunId, asking: Asks) -> LogNames:
+    """What there is for `stream`, with the ending `.log`."""
+    return LogNames(items=_channel(asking).logs(_id(asking, run)))
 
 
 @router.post("/runs/{run}/dump", **guarded("operator"), summary="The stacks of a run's driver")

@@ -10,10 +10,11 @@ from sqlalchemy import Select, select
 
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import job_of
+from millstream.control.dispatcher.rescaling import rescale
 from millstream.control.dispatcher.starting import options_of, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
 from millstream.control.metadata.tables.runs import execution, run_event
-from millstream.server.asking import Asks, guarded
+from millstream.server.asking import Asking, Asks, guarded
 from millstream.server.idempotency import ActAnswer, once
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
 from millstream.server.routes.shapes import Body, EventShown, Name, OperationOpened, RunId, RunShown
@@ -50,6 +51,13 @@ class StopBody(Body):
     to: Annotated[str, Field(max_length=4000)] = ""
     form: Literal["canonical", "native"] = "canonical"
     model_config = ConfigDict(json_schema_extra={"example": {"mode": "drain"}})
+
+
+class RescaleBody(Body):
+    """At how many subtasks a run goes on."""
+
+    parallelism: Annotated[int, Field(ge=1, le=32768)]
+    model_config = ConfigDict(json_schema_extra={"example": {"parallelism": 4}})
 
 
 @router.get("/runs", **guarded("viewer"), summary="List runs")
@@ -96,7 +104,7 @@ def start_job(name: Name, body: StartBody, asking: Asks) -> Response:
         asking.audit(act, "run.start", run.execution_id, after={"job": name, "options": run.options})
         return ActAnswer(202, shown_run(run), f"/v1/runs/{run.execution_id}")
 
-    return once(asking, effect)
+    return woken(asking, once(asking, effect))
 
 
 @router.get("/runs/{run}", **guarded("viewer"), summary="Get a run")
@@ -120,10 +128,38 @@ def stop_run(run: RunId, body: StopBody, asking: Asks) -> Response:
         row = run_of(act, run)
         identifier = stop(act, row, Wish(body.mode, body.to, body.form), asking.asked)
         asking.audit(act, f"run.{body.mode}", row.execution_id, before={"status": row.status}, after={"to": body.to})
-        place = f"/v1/operations/{identifier}"
-        return ActAnswer(202, OperationOpened(operation=identifier), place, is_operation=True)
+        return _opened(identifier)
 
-    return once(asking, effect)
+    return woken(asking, once(asking, effect))
+
+
+def _opened(identifier: str) -> ActAnswer:
+    return ActAnswer(202, OperationOpened(operation=identifier), f"/v1/operations/{identifier}", is_operation=True)
+
+
+def woken(asking: Asking, answer: Response) -> Response:
+    """What was written is carried out at once, if it is carried out here."""
+    asking.service.wake()
+    return answer
+
+
+@router.post(
+    "/runs/{run}/rescale",
+    status_code=202,
+    response_model=OperationOpened,
+    **guarded("operator"),
+    summary="Let a run go on at another parallelism",
+)
+def rescale_run(run: RunId, body: RescaleBody, asking: Asks) -> Response:
+    """Suspend it, and start the job from there; the operation names the new run."""
+
+    def effect(act: Act) -> ActAnswer:
+        row = run_of(act, run)
+        identifier = rescale(act, row, body.parallelism, asking.asked)
+        asking.audit(act, "run.rescale", row.execution_id, after={"parallelism": body.parallelism})
+        return _opened(identifier)
+
+    return woken(asking, once(asking, effect))
 
 
 @router.get("/runs/{run}/events", **guarded("viewer"), summary="List what happened to a run")

@@ -38,13 +38,13 @@ class VersionShown(BaseModel):
 
 
 class PlanShown(BaseModel):
-    """A layer of the plan: as text, and as JSON for programs."""
+    """A layer of the plan: as text, as a Mermaid flowchart, and as JSON for programs."""
 
     version: int
     layer: str
     text: str
+    chart: str
     plan: Any
-    report: str
 
 
 class VersionDiff(BaseModel):
@@ -108,8 +108,8 @@ def get_version_plan(name: Name, number: Number, asking: Asks, *, layer: Layer =
 def _plan(act: Act, job_id: int, number: int, layer: str) -> PlanShown:
     version = version_of(act, job_id, number)
     plan = version.plan or {}
-    text, layers = plan.get("texts", {}).get(layer, ""), plan.get("layers", {})
-    return PlanShown(version=number, layer=layer, text=text, plan=layers.get(layer), report=plan.get("report", ""))
+    texts = {name: plan.get(part, {}).get(layer, "") for name, part in (("text", "texts"), ("chart", "charts"))}
+    return PlanShown(version=number, layer=layer, plan=plan.get("layers", {}).get(layer), **texts)
 
 
 def _difference(before: Row[Any], after: Row[Any]) -> VersionDiff:
