@@ -60,6 +60,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     confs: dict[str, str] = {}
     epochs: dict[str, Any] = {}
     """What an `EpochPolicy` is to have other than by default."""
+    config: dict[str, Any] = {}
+    """Settings of the job that change its steps: `source.batch.size` and others of `plan/job_config.py`."""
     on_stop: Literal["cancel", "suspend", "drain"] | None = None
     memory_limit: int | None = None
     """Bytes that all processes of the run may hold together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Collection, Mapping
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream import __version__
+from millstream.control.artifacts.store import ArtifactStore
+from millstream.control.artifacts.unpack import unpack
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.metadata.database import Metadata
 from millstream.control.nodes.channel import ChannelServer
@@ -20,9 +23,15 @@ from millstream.control.nodes.node import Node
 from millstream.control.nodes.placing import Places
 from millstream.control.nodes.registration import Offer
 from millstream.control.nodes.views import RunViews
+from millstream.control.schedule.dispatching import dispatcher_acts
+from millstream.control.schedule.loop import tick
+from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.secrets.of_run import secrets_of_run
+from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 
 
 class NodeOptions(NamedTuple):
@@ -30,6 +39,8 @@ class NodeOptions(NamedTuple):
 
     data: Path
     checkpoints: Path
+    artifacts: Path
+    keys: Path
     slots: int = max(2, os.cpu_count() or 2)
     labels: Mapping[str, str] = {}
     channel_host: str = "127.0.0.1"
@@ -42,6 +53,7 @@ class RunningNode:
 
     def __init__(self, metadata: Metadata, options: NodeOptions) -> None:
         self.directory = NodeDirectory(options.data)
+        self._metadata, self._ring = metadata, KeyRing(options.keys)
         drivers = LocalDrivers(self.directory.runs)
         self._views = RunViews(drivers.folder)
         self._channel = ChannelServer(
@@ -51,8 +63,8 @@ class RunningNode:
             metadata,
             self._offer(options),
             drivers,
-            Places(options.checkpoints),
-            secrets=_no_secrets,
+            Places(options.checkpoints, CodeFolders(ArtifactStore(options.artifacts), options.data / "code").folder),
+            secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
         )
         self._views.runs = self._node.runs
@@ -69,6 +81,10 @@ class RunningNode:
             channel_key=self._channel.key,
             details={"host": platform.node(), "pid": os.getpid()},
         )
+
+    def _secrets(self, job_id: int, names: Collection[str]) -> Mapping[str, str]:
+        with self._metadata.begin() as connection:
+            return secrets_of_run(connection, self._ring, job_id, names)
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""
@@ -87,16 +103,42 @@ class RunningNode:
         self.directory.close()
 
 
-def _no_secrets(names: Collection[str]) -> Mapping[str, str]:
-    return {}
+class CodeFolders:
+    """The code of artifacts, unpacked once for each node."""
+
+    def __init__(self, store: ArtifactStore, root: Path) -> None:
+        self._store, self._root = store, root
+
+    def folder(self, sha256: str) -> Path:
+        """Where the code of an artifact is; a folder that was damaged is made again."""
+        target = self._root / sha256
+        unpack(self._store, sha256, target)
+        return target
 
 
 class ControlPlane:
     """The rounds of a dispatcher, and a node if there is one here."""
 
     def __init__(self, metadata: Metadata, node: RunningNode | None) -> None:
-        self._node = node
-        self._loops = [Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS)]
+        self._metadata, self._node = metadata, node
+        self._loops = [
+            Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
+            Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
+        ]
+
+    def _schedule(self) -> None:
+        """Whatever is due; what a fire started need not wait for the node's next round."""
+        try:
+            with self._metadata.begin() as connection:
+                now = self._metadata.now(connection)
+            told = tick(self._metadata, now, dispatcher_acts(now))
+        except ExternalFailure as problem:
+            _log.warning("the schedule waits for the database: %s", problem)
+            return
+        for schedule, failure in told.failures:
+            _log.error("schedule %s could not be decided: %s", schedule, failure)
+        if told.decided:
+            self.wake()
 
     def start(self) -> None:
         """Begin."""

@@ -27,6 +27,10 @@ class ServerOptions(NamedTuple):
 
     data: Path
     checkpoints: Path
+    artifacts: Path | None = None
+    """Code of jobs; shared storage where there are several nodes."""
+    keys: Path | None = None
+    """The keys that secrets are encrypted with: the same file for all servers and nodes."""
     database: str | None = None
     host: str = "127.0.0.1"
     port: int = 8650
@@ -78,7 +82,13 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
 
 def node_options(options: ServerOptions) -> NodeOptions:
     """The node of a server."""
-    known = NodeOptions(options.data / "node", options.checkpoints, labels=options.labels)
+    known = NodeOptions(
+        options.data / "node",
+        options.checkpoints,
+        options.artifacts or options.data / "artifacts",
+        options.keys or options.data / "keys.json",
+        labels=options.labels,
+    )
     return known if options.slots is None else known._replace(slots=options.slots)
 
 

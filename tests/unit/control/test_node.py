@@ -40,7 +40,7 @@ class Machine:
             offer,
             self.drivers,
             Places(Path("/checkpoints")),
-            secrets=lambda names: {name: f"value of {name}" for name in names},
+            secrets=lambda _job, names: {name: f"value of {name}" for name in names},
             state_data=lambda run, token: lambda epoch: {"operator_state": {"bytes": 7}},
             monotonic=lambda: self.monotonic,
         )

@@ -32,7 +32,7 @@ class SmallService:
         self.start()
 
     def start(self):
-        options = NodeOptions(self.folder / "node", self.folder / "checkpoints")
+        options = NodeOptions(*(self.folder / name for name in ("node", "checkpoints", "artifacts", "keys.json")))
         self.plane = ControlPlane(self.metadata, RunningNode(self.metadata, options))
         self.plane.start()
 

@@ -12,7 +12,17 @@ from millstream.cli.options import Debug
 from millstream.cli.service.contexts import connect
 from millstream.cli.service.options import Context, OutputForm
 from millstream.cli.service.output import show_list
-from millstream.cli.service.server import Checkpoints, Data, Labels, Slots, data_folder, labels_of, until_interrupted
+from millstream.cli.service.server import (
+    Artifacts,
+    Checkpoints,
+    Data,
+    Keys,
+    Labels,
+    Slots,
+    data_folder,
+    labels_of,
+    until_interrupted,
+)
 
 app = typer.Typer(help="Nodes: where runs of the service go on.", no_args_is_help=True)
 NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The id of a node.")]
@@ -25,6 +35,8 @@ def start(
     *,
     data: Data = None,
     checkpoints: Checkpoints = None,
+    artifacts: Artifacts = None,
+    keys: Keys = None,
     slots: Slots = None,
     labels: Labels = None,
     host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
@@ -40,7 +52,13 @@ def start(
 
         place = data_folder(data)
         metadata = open_metadata(database, place)
-        options = NodeOptions(place / "node", checkpoints or place / "checkpoints", labels=labels_of(labels))
+        options = NodeOptions(
+            place / "node",
+            checkpoints or place / "checkpoints",
+            artifacts or place / "artifacts",
+            keys or place / "keys.json",
+            labels=labels_of(labels),
+        )
         options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
         node = RunningNode(metadata, options)
         plane = ControlPlane(metadata, node)

@@ -29,6 +29,8 @@ Checkpoints = Annotated[
         "--checkpoints", metavar="DIR", help="Checkpoints of jobs; shared storage where there are several nodes."
     ),
 ]
+Artifacts = Annotated[Path | None, typer.Option("--artifacts", metavar="DIR", help="Code of jobs; shared likewise.")]
+Keys = Annotated[Path | None, typer.Option("--keys", metavar="FILE", help="Keys of secrets; the same file everywhere.")]
 Slots = Annotated[
     int | None, typer.Option("--slots", min=1, help="Runs at the same time; by default one per core, two at least.")
 ]
@@ -47,6 +49,8 @@ def start(
     slots: Slots = None,
     labels: Labels = None,
     checkpoints: Checkpoints = None,
+    artifacts: Artifacts = None,
+    keys: Keys = None,
     tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve https.")] = None,
     tls_key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
@@ -76,6 +80,8 @@ def start(
             slots=slots,
             labels=labels_of(labels),
             checkpoints=checkpoints or place / "checkpoints",
+            artifacts=artifacts,
+            keys=keys,
             tls_certificate=tls_certificate,
             tls_key=tls_key,
         )

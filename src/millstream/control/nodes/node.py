@@ -21,7 +21,7 @@ from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, rene
 from millstream.control.nodes.host import DriverHost
 from millstream.control.nodes.lost import lose
 from millstream.control.nodes.owned import OwnedRun
-from millstream.control.nodes.placing import Places, SecretValues, spec_of
+from millstream.control.nodes.placing import Places, SecretsOfRun, spec_of
 from millstream.control.nodes.registration import NodeState, Offer
 from millstream.control.nodes.reports import ReportWriter, StateData
 from millstream.control.nodes.requests import DriverRequests
@@ -43,7 +43,7 @@ class Node:
         host: DriverHost,
         places: Places,
         *,
-        secrets: SecretValues,
+        secrets: SecretsOfRun,
         state_data: Callable[[str, int], StateData],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -185,7 +185,7 @@ class Node:
     def _launch(self, claimed: Claim, spec: Any) -> None:
         owned = OwnedRun.of(claimed.run, claimed.token, self._monotonic())
         try:
-            values = self._secrets(spec.secret_names)
+            values = self._secrets(claimed.run.job_id, spec.secret_names) if spec.secret_names else {}
             self._host.launch(spec)
         except (MillstreamError, OSError) as problem:
             with acting(self._metadata, self._actor) as act:

@@ -13,9 +13,11 @@ from millstream.contract.driver_protocol import RunSpec
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import version_of
 from millstream.control.dispatcher.starting import StartOptions
+from millstream.control.secrets.config import read_config
 from millstream.control.settings import JobSettings
 
-SecretValues = Callable[[Collection[str]], Mapping[str, str]]
+SecretsOfRun = Callable[[int, Collection[str]], Mapping[str, str]]
+"""The values of the secrets that a job names, by the job's id."""
 
 
 class Places(NamedTuple):
@@ -32,6 +34,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
     version = version_of(act, run.job_id, run.job_version)
     settings = msgspec.convert(version.settings, JobSettings)
     options = msgspec.convert(run.options, StartOptions)
+    config = read_config(act.connection, run.job_id)
     return RunSpec(
         **_who(run, token),
         definition=version.dag_definition,
@@ -43,7 +46,8 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
         manifests=settings.manifests,
         state_backend=settings.state_backend,
         start=_start(options),
-        params=_params(options),
+        params={**config.params, **_params(options)},
+        config=config.settings,
         confs=settings.confs,
         epochs=_epochs(settings),
         on_stop=settings.on_stop,

@@ -16,6 +16,7 @@ from millstream.contract.driver_protocol import RunSpec
 from millstream.errors import InvalidPlan
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import DeploymentPlan, EpochPolicy
+from millstream.plan.job_config import applied, epoch_options
 from millstream.redaction import REFERENCE
 from millstream.registry import confine
 
@@ -33,7 +34,7 @@ def options_of(spec: RunSpec) -> RunOptions:
         checkpoint=spec.checkpoint,
         manifests=spec.manifests,
         run_id=spec.run,
-        epochs=EpochPolicy(**spec.epochs),
+        epochs=EpochPolicy(**{**spec.epochs, **epoch_options(spec.config)}),
         master=spec.master,
         state_backend=spec.state_backend,
         confs=dict(spec.confs),
@@ -50,7 +51,8 @@ def names_secrets(spec: RunSpec) -> bool:
 
 def planned(spec: RunSpec, options: RunOptions) -> DeploymentPlan:
     """The plan of the job."""
-    return compile_job(model_of(job_of(spec.definition, spec.code), spec.parallelism), options.deployment()).deployment
+    model = applied(model_of(job_of(spec.definition, spec.code), spec.parallelism), spec.config)
+    return compile_job(model, options.deployment()).deployment
 
 
 def engine_of(spec: RunSpec, options: RunOptions, plan: DeploymentPlan) -> JobRunner:
