@@ -63,6 +63,9 @@ Native = Annotated[
 CheckpointArgument = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint directory of the job, as given to run.")
 ]
+EitherArgument = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT_OR_JOB", help="A path: the job's checkpoint; a name: a job of the service.")
+]
 
 
 def confs_of(written: list[str] | None) -> tuple[tuple[str, str], ...]:

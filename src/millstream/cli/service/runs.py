@@ -97,11 +97,6 @@ def stop(
         done(client, asked, wait=wait)
 
 
-def cancel_run(client: Client, run: str, *, wait: bool) -> None:
-    """End a run now."""
-    done(client, client.runs.stop(run_named(client, run).id, "cancel"), wait=wait)
-
-
 def rescale(
     run: RunArgument,
     parallelism: Annotated[int, typer.Argument(min=1, help="Subtasks of every keyed step from now on.")],
@@ -115,7 +110,7 @@ def rescale(
         done(client, client.runs.rescale(run_named(client, run).id, parallelism), wait=wait)
 
 
-def done(client: Client, operation: str, *, wait: bool) -> OperationInfo | None:
+def done(client: Client, operation: str, *, wait: bool, timeout: float = 600.0) -> OperationInfo | None:
     """Wait for an operation, and say what came of it.
 
     Raises:
@@ -125,7 +120,7 @@ def done(client: Client, operation: str, *, wait: bool) -> OperationInfo | None:
         typer.echo(f"operation {operation}")
         return None
     try:
-        ended = client.wait(operation)
+        ended = client.wait(operation, timeout=timeout)
     except UnknownName as problem:
         msg = "the service has forgotten what it was asked"
         raise ExternalFailure(msg, code="CLI-017", found=operation, hint="look at the run") from problem

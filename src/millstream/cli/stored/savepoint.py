@@ -13,8 +13,8 @@ from millstream.checkpoint.savepoint import Listed, Savepoint, dispose_savepoint
 from millstream.checkpoint.savepoint_files import Verified, verify_savepoint
 from millstream.cli.failure import CONFLICT, reported
 from millstream.cli.options import (
-    CheckpointArgument,
     Debug,
+    EitherArgument,
     Id,
     Json,
     Manifests,
@@ -24,6 +24,8 @@ from millstream.cli.options import (
     To,
     seconds_of,
 )
+from millstream.cli.service.either import ask_service, is_job
+from millstream.cli.service.options import Context
 from millstream.cli.show import json_text, show_rows
 from millstream.inspect.asking import request_for
 from millstream.inspect.checkpoint import open_view
@@ -38,18 +40,23 @@ PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="The directory
 
 @app.command()
 def create(
-    checkpoint: CheckpointArgument,
+    checkpoint: EitherArgument,
     *,
     manifests: Manifests = None,
     to: To = None,
     id: Id = None,
     timeout: Timeout = "10m",
     native: Native = False,
+    context: Context = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Take a savepoint: of a running job while it goes on, of a stopped one from its checkpoint."""
     with reported(debug=debug):
+        if is_job(checkpoint):
+            seconds = seconds_of(timeout, "--timeout")
+            ask_service("savepoint", checkpoint, context, to=to, native=native, timeout=seconds, as_json=as_json)
+            return
         request = request_for("savepoint", to=to, id=id, native=native)
         with open_view(checkpoint, manifests) as view:
             path = take_from_outside(view, request, seconds_of(timeout, "--timeout"))
