@@ -150,8 +150,7 @@ def test_settings_reach_the_job(service, tmp_path):
     assert row.status == "COMPLETED"
     spec = service.spec(row)
     assert spec["config"] == {"checkpoint.retention": 2, "checkpoint.interval": "5ms"}
-    assert spec["epochs"]["retained"] == 2
-    assert len(list((tmp_path / "checkpoints" / "bounded").rglob("manifest-*.json"))) <= 3
+    assert len(list((tmp_path / "checkpoints" / "bounded").rglob("manifests/*/*.json"))) == 2
 
 
 def test_a_setting_that_a_step_cannot_take_fails_the_run_with_its_name(service, tmp_path):
