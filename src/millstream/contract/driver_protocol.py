@@ -46,6 +46,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1
     definition: dict[str, Any]
     """`{"kind": "declarative", "document": {…}}`, or `{"kind": "code", "entry": "orders.py:job" or "module:variable"}`."""
+    artifact: str | None = None
+    """The digest of the code that it brings."""
     code: str | None = None
     """The folder of an unpacked artifact, which is put on the module path."""
     engine: Engine = "spark"

@@ -82,7 +82,8 @@ class DriverLink:
     def secrets(self, values: Mapping[str, str]) -> None:
         """Hand the values of the run's secrets over, now or as soon as the driver listens."""
         with self._lock:
-            self._secrets = dict(values)
+            # Texts that hide themselves when they are printed are plain ones on the way.
+            self._secrets = {name: str(value) for name, value in values.items()}
             self._send(SecretValues(run=self._spec.run, token=self._spec.token, values=self._secrets))
 
     def renewed(self, left_ms: int) -> bool:

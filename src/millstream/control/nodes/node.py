@@ -21,7 +21,7 @@ from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, rene
 from millstream.control.nodes.host import DriverHost
 from millstream.control.nodes.lost import lose
 from millstream.control.nodes.owned import OwnedRun
-from millstream.control.nodes.placing import Places, SecretsOfRun, spec_of
+from millstream.control.nodes.placing import Places, SecretsOfRun, spec_of, with_code
 from millstream.control.nodes.registration import NodeState, Offer
 from millstream.control.nodes.reports import ReportWriter, StateData
 from millstream.control.nodes.requests import DriverRequests
@@ -186,7 +186,7 @@ class Node:
         owned = OwnedRun.of(claimed.run, claimed.token, self._monotonic())
         try:
             values = self._secrets(claimed.run.job_id, spec.secret_names) if spec.secret_names else {}
-            self._host.launch(spec)
+            self._host.launch(with_code(spec, self._places))
         except (MillstreamError, OSError) as problem:
             with acting(self._metadata, self._actor) as act:
                 lose(act, claimed.run, f"its driver could not be started: {problem}")

@@ -38,7 +38,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
     return RunSpec(
         **_who(run, token),
         definition=version.dag_definition,
-        code=_code(version.artifact_sha256, places),
+        artifact=version.artifact_sha256,
         engine=settings.engine,
         master=options.master or settings.master,
         parallelism=options.parallelism or version.parallelism,
@@ -72,11 +72,12 @@ def checkpoint_of(settings: JobSettings, root: Path, job: str, slot: int) -> str
     return base if slot == 0 else f"{base}-slot-{slot}"
 
 
-def _code(digest: str | None, places: Places) -> str | None:
-    if digest is None:
-        return None
+def with_code(spec: RunSpec, places: Places) -> RunSpec:
+    """The same with the folder of its code, which is unpacked now: not inside a transaction, for it may take a while."""
+    if spec.artifact is None:
+        return spec
     assert places.code is not None, "a service that takes artifacts in has a place for their code"
-    return str(places.code(digest))
+    return msgspec.structs.replace(spec, code=str(places.code(spec.artifact)))
 
 
 def _start(options: StartOptions) -> dict[str, Any]:
