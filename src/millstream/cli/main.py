@@ -11,9 +11,10 @@ from millstream.cli.jobs.run import run
 from millstream.cli.jobs.validate import validate
 from millstream.cli.projects import nexmark
 from millstream.cli.projects.init import init
-from millstream.cli.service import access, nodes, server
-from millstream.cli.service.jobs import delete, disable, enable, list_jobs, start, submit
+from millstream.cli.service import access, nodes, schedules, server, stores
+from millstream.cli.service.jobs import delete, disable, enable, list_jobs, start
 from millstream.cli.service.runs import logs, rescale, status, stop
+from millstream.cli.service.submitting import submit
 from millstream.cli.stored import dlq, savepoint, state
 from millstream.cli.stored.doctor import doctor
 from millstream.cli.stored.runs import runs
@@ -39,6 +40,10 @@ app.add_typer(connectors.app, name="connectors")
 app.add_typer(nexmark.app, name="nexmark")
 app.add_typer(server.app, name="server")
 app.add_typer(nodes.app, name="node")
+app.add_typer(schedules.app, name="schedule")
+app.add_typer(stores.secrets, name="secret")
+app.add_typer(stores.config, name="config")
+app.add_typer(stores.artifacts, name="artifact")
 app.add_typer(access.tokens, name="token")
 app.add_typer(access.contexts, name="context")
 app.add_typer(access.database, name="db")

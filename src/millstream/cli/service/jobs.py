@@ -1,25 +1,22 @@
-"""`submit`, `list`, `status`, `start`, `delete`, `enable`, `disable`: jobs of a service."""
+"""`list`, `start`, `delete`, `enable`, `disable`: jobs of a service."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from millstream.api.jobfile.document import read_document
-from millstream.api.jobfile.target import DECLARATIVE, BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug, Parallelism, Params, params_of
 from millstream.cli.service.contexts import connect
 from millstream.cli.service.following import follow
 from millstream.cli.service.options import Context, JobName, OutputForm, Yes
 from millstream.cli.service.output import show_list, show_one
-from millstream.errors import StateConflict, UnknownName
+from millstream.errors import UnknownName
 
 if TYPE_CHECKING:
     from millstream.client import Client
-    from millstream.client.values import JobInfo, RunInfo
+    from millstream.client.values import RunInfo
 
 _JOB_COLUMNS = {
     "JOB": "name",
@@ -31,90 +28,6 @@ _JOB_COLUMNS = {
 }
 _RUN_COLUMNS = {"RUN": "id", "JOB": "job", "STATUS": "status", "ATTEMPT": "attempt", "RECORDS": "processed_records"}
 Watch = Annotated[bool, typer.Option("--wait", "--watch", help="Follow the run to its end.")]
-
-
-def submit(
-    file: Annotated[Path, typer.Argument(metavar="JOB", help="A job file: .yaml, .yml or .json.")],
-    *,
-    start: Annotated[bool, typer.Option("--start/--no-start", help="Start a run at once.")] = True,
-    watch: Watch = False,
-    parallelism: Parallelism = None,
-    params: Params = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("-S", "--set", metavar="KEY=VALUE", help="A setting of the job, such as engine=local."),
-    ] = None,
-    from_savepoint: Annotated[
-        str | None, typer.Option("--from-savepoint", metavar="DIR", help="Go on from there.")
-    ] = None,
-    description: Annotated[str | None, typer.Option("--description", help="What the job is for.")] = None,
-    context: Context = None,
-    output: OutputForm = "table",
-    debug: Debug = False,
-) -> None:
-    """Submit a job to the service, as a new one or as a new version of the one it has, and start it."""
-    with reported(debug=debug), connect(context) as client:
-        document = _document(file)
-        more = {"parallelism": parallelism, "settings": settings_of(settings), "description": description}
-        job = _submitted(client, document, {name: value for name, value in more.items() if value is not None})
-        run = _started(client, job, start=start, params=params, from_savepoint=from_savepoint)
-        if output == "table":
-            typer.echo(f"job {job.name}, version {job.version}" + ("" if run is None else f", run {run.id}"))
-        else:
-            show_one(job if run is None else run, output, ())
-        if run is not None and watch:
-            follow(client, run.id)
-
-
-def _document(file: Path) -> dict[str, Any]:
-    if file.suffix not in DECLARATIVE:
-        msg = "the service takes job files that are data"
-        hint = "write the job as YAML; jobs in Python come in an artifact"
-        raise BadTarget(msg, code="CLI-015", found=repr(str(file)), known=", ".join(DECLARATIVE), hint=hint)
-    return dict(read_document(file).content)
-
-
-def settings_of(given: list[str] | None) -> dict[str, Any] | None:
-    """`KEY=VALUE`, where a dot leads into a setting that has parts, and values are read as YAML."""
-    if not given:
-        return None
-    import yaml
-
-    settings: dict[str, Any] = {}
-    for each in given:
-        path, equals, value = each.partition("=")
-        if not equals:
-            msg = "a setting is a name and a value"
-            raise BadTarget(msg, code="CLI-014", found=repr(each), known="KEY=VALUE", hint="write -S engine=local")
-        *outer, last = path.split(".")
-        place = settings
-        for part in outer:
-            place = place.setdefault(part, {})
-        place[last] = yaml.safe_load(value)
-    return settings
-
-
-def _submitted(client: Client, document: dict[str, Any], more: dict[str, Any]) -> JobInfo:
-    """A job that is there already gets a new version, unless nothing about it is new."""
-    try:
-        return client.jobs.submit(document, **more)
-    except StateConflict as conflict:
-        name = document.get("job") or document.get("name")
-        if conflict.code != "CTL-021" or not isinstance(name, str):
-            raise
-    seen = client.jobs.get(name)
-    more.setdefault("settings", seen.settings)
-    same = seen.dag_definition.get("document") == document and more["settings"] == seen.settings
-    return seen if same and more.get("parallelism") is None else client.jobs.change(seen, document, **more)
-
-
-def _started(
-    client: Client, job: JobInfo, *, start: bool, params: list[str] | None, from_savepoint: str | None
-) -> RunInfo | None:
-    if not start:
-        return None
-    options: dict[str, Any] = {"params": params_of(params) or {}, "from_savepoint": from_savepoint}
-    return client.jobs.start(job.name, **{name: value for name, value in options.items() if value})
 
 
 def list_jobs(
