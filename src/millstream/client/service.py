@@ -10,6 +10,8 @@ from typing import Any, Self
 from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls, SavepointCalls
 from millstream.client.jobs import JobCalls
 from millstream.client.runs import RunCalls
+from millstream.client.schedules import ScheduleCalls
+from millstream.client.stores import ArtifactCalls, ConfigCalls, SecretCalls
 from millstream.client.stream import events
 from millstream.client.transport import Transport
 from millstream.client.values import Account, Fleet, OperationInfo, StreamedEvent
@@ -39,6 +41,10 @@ class Client:
         self.operations = OperationCalls(self._transport)
         self.nodes = NodeAdministration(self._transport)
         self.savepoints = SavepointCalls(self._transport)
+        self.schedules = ScheduleCalls(self._transport)
+        self.artifacts = ArtifactCalls(self._transport)
+        self.secrets = SecretCalls(self._transport)
+        self.config = ConfigCalls(self._transport)
         self.access = AccessCalls(self._transport)
 
     def __enter__(self) -> Self:

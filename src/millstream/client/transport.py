@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -15,6 +16,7 @@ from millstream.client.problems import error_of
 from millstream.errors import ExternalFailure, InvalidStep
 
 _TRIES = 4
+_PIECE = 1 << 16
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 _PASSING = (429, 502, 503, 504)
@@ -95,6 +97,27 @@ class Transport:
                 pause = max(pause, _told_pause(answer))
             self._pause(min(pause, _LONGEST_PAUSE))
             pause *= 2
+        msg = "the loop above returns or raises"
+        raise AssertionError(msg)
+
+    def upload(self, path: str, query: Query, file: BinaryIO) -> httpx2.Response:
+        """Send a file; it is named by its content, so that sending it again does no harm."""
+        params = {name: value for name, value in query.items() if value is not None}
+        for tried in range(1, _TRIES + 1):
+            file.seek(0)
+            headers = {"Content-Type": "application/octet-stream"}
+            try:
+                answer = self._http.post(
+                    path, params=params, content=iter(partial(file.read, _PIECE), b""), headers=headers
+                )
+            except httpx2.HTTPError as problem:
+                if tried == _TRIES:
+                    raise self._away(problem) from problem
+                self._pause(_FIRST_PAUSE * 2**tried)
+                continue
+            if answer.status_code >= 400:
+                raise error_of(answer)
+            return answer
         msg = "the loop above returns or raises"
         raise AssertionError(msg)
 

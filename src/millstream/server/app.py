@@ -17,15 +17,21 @@ from millstream.server.intake import BodyIntake
 from millstream.server.refusing import refuse
 from millstream.server.routes import (
     about,
+    artifacts,
     audits,
+    backfills,
+    config,
     epochs,
     events,
+    hooks,
     jobs,
     live,
     nodes,
     operations,
     runs,
     savepoints,
+    schedules,
+    secrets,
     tokens,
     versions,
 )
@@ -43,6 +49,8 @@ _ALWAYS: tuple[APIRouter, ...] = (
     operations.router,
     nodes.router,
     savepoints.router,
+    schedules.router,
+    backfills.router,
     tokens.router,
     audits.router,
     events.router,
@@ -77,7 +85,9 @@ def create_app(service: Service) -> FastAPI:
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    return [live.router] if service.channel is not None else []
+    parts = [live.router] if service.channel is not None else []
+    parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
+    return parts + ([artifacts.router] if service.artifacts is not None else [])
 
 
 def _secure(app: FastAPI, service: Service) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 
 from millstream.control.act import Act, acting, reading
+from millstream.control.dispatcher.definitions import job_of
 from millstream.control.operations import Asked
 from millstream.errors import InvalidStep
 from millstream.server.access.audit import write_audit
@@ -96,6 +97,12 @@ def asking_of(request: Request) -> Asking:
         key=key if request.method == "POST" else None,
         body_sha256=facts.body_sha256,
     )
+
+
+def job_id_of(act: Act, name: str) -> int:
+    """The row of a job, by its name."""
+    identifier: int = job_of(act, name).id
+    return identifier
 
 
 Asks = Annotated[Asking, Depends(asking_of)]

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import uvicorn
-
 from millstream.control.act import acting
+from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
+from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.tokens import first_admin_token
-from millstream.server.app import create_app
 from millstream.server.service import Service
+from millstream.server.serving import listening, server_of, signing_key
 
 
 class ServerOptions(NamedTuple):
@@ -60,21 +58,26 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     metadata = open_metadata(options.database, options.data)
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
-    node = RunningNode(metadata, node_options(options)) if options.has_node else None
+    known = node_options(options)
+    node = RunningNode(metadata, known) if options.has_node else None
     plane = ControlPlane(metadata, node)
     service = Service(
         metadata=metadata,
         planner=planned_apart,
-        signing_key=_signing_key(options.data / "signing.key"),
+        signing_key=signing_key(options.data / "signing.key"),
         has_tls=options.tls_certificate is not None,
         channel=ChannelCalls(metadata),
         wake=plane.wake,
+        keys=KeyRing(known.keys),
+        artifacts=ArtifactStore(known.artifacts),
+        unpacked=options.data / "unpacked",
     )
-    listening = _listening(options.host, options.port)
+    server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
+    opened = listening(options.host, options.port)
     plane.start()
     try:
-        ready(_address(options, listening))
-        _serve(service, options, listening)
+        ready(_address(options, opened))
+        server.run(sockets=[opened])
     finally:
         plane.stop()
         metadata.close()
@@ -92,38 +95,7 @@ def node_options(options: ServerOptions) -> NodeOptions:
     return known if options.slots is None else known._replace(slots=options.slots)
 
 
-def _serve(service: Service, options: ServerOptions, listening: socket.socket) -> None:
-    config = uvicorn.Config(
-        create_app(service),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=5,
-        ssl_certfile=options.tls_certificate,
-        ssl_keyfile=None if options.tls_key is None else str(options.tls_key),
-    )
-    uvicorn.Server(config).run(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Listen before anything is said of it: who reads the address can call it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((host, port))
-    made.listen(128)
-    return made
-
-
 def _address(options: ServerOptions, listening: socket.socket) -> str:
     scheme = "http" if options.tls_certificate is None else "https"
     host = f"[{options.host}]" if ":" in options.host else options.host
     return f"{scheme}://{host}:{listening.getsockname()[1]}"
-
-
-def _signing_key(path: Path) -> bytes:
-    if not path.exists():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-    return path.read_bytes()

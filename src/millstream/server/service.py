@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
+from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planner
 from millstream.control.metadata.database import Metadata
+from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.limits import Limits
 
 
@@ -55,3 +58,10 @@ class Service:
     wake: Callable[[], None] = _nobody_waits
     """Called when something was started or asked for: who carries it out here need not wait for the next round."""
     channel: NodeChannel | None = None
+    keys: KeyRing | None = None
+    """Encrypts secrets and sensitive settings."""
+    artifacts: ArtifactStore | None = None
+    unpacked: Path | None = None
+    """Where code of jobs is unpacked to be compiled; it comes with `artifacts`."""
+    watched: tuple[Path, ...] = ()
+    """Folders in which schedules may wait for files."""

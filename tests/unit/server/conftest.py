@@ -1,5 +1,6 @@
 """The application on SQLite, and on PostgreSQL where it matters."""
 
+import shutil
 import uuid
 
 import psycopg
@@ -22,31 +23,47 @@ def ticking():
     return Ticking()
 
 
-def opened(url, clock):
-    metadata = Metadata(url, clock=clock)
+def migrated(url):
+    """Migrations take longer than most tests: they run once, and are copied."""
+    metadata = Metadata(url)
     migrate.upgrade(metadata)
-    return metadata
+    metadata.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory):
+    path = tmp_path_factory.mktemp("template") / "metadata.db"
+    migrated(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres):
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE server_template")
+    migrated(postgres.url.removesuffix("/postgres") + "/server_template")
+    return "server_template"
 
 
 @pytest.fixture
-def metadata(tmp_path, clock):
-    metadata = opened(f"sqlite:///{tmp_path}/metadata.db", clock)
+def metadata(tmp_path, clock, sqlite_template):
+    shutil.copy(sqlite_template, tmp_path / "metadata.db")
+    metadata = Metadata(f"sqlite:///{tmp_path}/metadata.db", clock=clock)
     yield metadata
     metadata.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def both(request, tmp_path, clock):
+def both(request, clock):
     """The metadata on either database."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/both.db"
-    else:
-        server = request.getfixturevalue("postgres")
-        name = f"server_{uuid.uuid4().hex[:12]}"
-        with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        url = server.url.removesuffix("/postgres") + f"/{name}"
-    metadata = opened(url, clock)
+        yield request.getfixturevalue("metadata")
+        return
+    server, template = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_template")
+    name = f"server_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    metadata = Metadata(server.url.removesuffix("/postgres") + f"/{name}", clock=clock)
     yield metadata
     metadata.close()
 

@@ -17,16 +17,16 @@ from millstream.errors import (
     UnknownName,
 )
 from millstream.server.limits import Limits
-from millstream.server.serving import Address, bound, server_of
+from millstream.server.serving import listening, server_of
 
 
 class Served:
     """A server on a port of its own, in a thread."""
 
     def __init__(self, service):
-        self.socket = bound(Address(port=0))
+        self.socket = listening("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        self.server = server_of(service, Address())
+        self.server = server_of(service)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
 
     def __enter__(self):

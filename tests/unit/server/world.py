@@ -5,7 +5,9 @@ import datetime as dt
 import msgspec
 
 from millstream.control.act import acting
+from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planned
+from millstream.control.secrets.key_ring import KeyRing
 from millstream.driver.service.planning import plan_facts
 from millstream.server.access.roles import ROLE_ORDER
 from millstream.server.access.tokens import create_token
@@ -66,6 +68,21 @@ def job_body(name="orders", **more):
 
 def service_of(metadata, **more):
     return Service(**{"metadata": metadata, "planner": plan_here, "signing_key": KEY, **more})
+
+
+class SilentChannel:
+    """A channel whose runs are all unknown, so that its routes are there."""
+
+
+def whole_service(metadata, folder, **more):
+    """A service with all of its parts."""
+    parts = {
+        "channel": SilentChannel(),
+        "keys": KeyRing(folder / "keys.json"),
+        "artifacts": ArtifactStore(folder / "artifacts"),
+        "unpacked": folder / "unpacked",
+    }
+    return service_of(metadata, **parts, **more)
 
 
 def tokens_of(metadata):

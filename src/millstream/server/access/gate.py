@@ -21,6 +21,8 @@ from millstream.server.service import Service
 PREFIX = "/v1"
 OPEN = frozenset({("GET", f"{PREFIX}/health"), ("GET", f"{PREFIX}/ready"), ("POST", f"{PREFIX}/session")})
 """Routes that need no caller. Opening a session checks its token itself."""
+SIGNED = f"{PREFIX}/hooks/"
+"""Below it every call has to be signed with the secret of its hook."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 _SAME = "same-origin"
 
@@ -44,7 +46,7 @@ class Gate:
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         _refuse_zeros(scope)
         address = f"address {(scope.get('client') or ('?',))[0]}"
-        if (method, path) in OPEN:
+        if (method, path) in OPEN or (method == "POST" and path.startswith(SIGNED)):
             self._count(self._logins if path.endswith("/session") else self._rates, address)
             _refuse_foreign(headers)
             return

@@ -18,7 +18,7 @@ from millstream.server.idempotency import ActAnswer, once
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
 from millstream.server.routes.shapes import Body, JobShown, Name, RunSummary
 from millstream.server.routes.showing import newest_run, shown_job
-from millstream.server.routes.submitting import JobBody, submission_of
+from millstream.server.routes.submitting import JobBody, settle, submission_of
 
 router = APIRouter(tags=["jobs"])
 _BY_NAME = Keyset(job_table.c.job_name)
@@ -93,6 +93,7 @@ def submit_job(body: JobBody, asking: Asks) -> Response:
 
     def effect(act: Act) -> ActAnswer:
         row = definitions.submit(act, job)
+        settle(asking, act, row.id, body)
         asking.audit(act, "job.submit", row.job_name, after=_facts(row))
         place = f"/v1/jobs/{row.job_name}"
         return ActAnswer(201, shown_job(row, None), place, {"ETag": etag_of(row, newest_run(act, row.id))})
@@ -130,6 +131,7 @@ def change_job(name: Name, body: JobBody, asking: Asks, answer: Response, *, if_
         before = definitions.job_of(act, name)
         expect(before, if_match)
         row = definitions.new_version(act, name, job, expected=before.version)
+        settle(asking, act, row.id, body)
         asking.audit(act, "job.change", name, before=_facts(before), after=_facts(row))
         return _shown(act, row, answer)
 

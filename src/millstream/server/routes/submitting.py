@@ -6,10 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from millstream.control.act import Act
+from millstream.control.artifacts.rows import ready_artifact
+from millstream.control.artifacts.store import unknown_artifact
+from millstream.control.artifacts.unpack import unpack
 from millstream.control.dispatcher.definitions import Submission
+from millstream.control.secrets.config import set_setting
+from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.settings import settings_of
 from millstream.errors import InvalidStep
 from millstream.server.asking import Asking, short_enough
+from millstream.server.routes.config import ConfigBody, entry_of
 from millstream.server.routes.shapes import Body
 
 EXAMPLE: dict[str, Any] = {
@@ -36,6 +43,7 @@ class JobBody(Body):
     dag_definition: dict[str, Any]
     parallelism: Annotated[int | None, Field(ge=1, le=32768)] = None
     settings: dict[str, Any] = {}
+    config: dict[str, ConfigBody] = {}
     artifact: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
     description: Annotated[str | None, Field(max_length=4000)] = None
     max_retry_times: Annotated[int, Field(ge=0, le=1000)] = 3
@@ -54,7 +62,7 @@ def submission_of(asking: Asking, body: JobBody) -> Submission:
     if definition["kind"] == "code":
         asking.demand("author", "a job with code")
     settings = settings_of(body.settings)
-    planned = asking.service.planner(definition, code=None, parallelism=body.parallelism)
+    planned = asking.service.planner(definition, code=_code(asking, body), parallelism=body.parallelism)
     short_enough("the name of the job", planned.name, 128)
     _refuse_other("name", body.name, planned.name)
     _refuse_other("type", body.type, planned.mode)
@@ -67,6 +75,36 @@ def submission_of(asking: Asking, body: JobBody) -> Submission:
         description=body.description,
         artifact=body.artifact,
     )
+
+
+def settle(asking: Asking, act: Act, job_id: int, body: JobBody) -> None:
+    """What belongs to the job beside its definition, in the same transaction.
+
+    Raises:
+        UnknownName: (CTL-358) its artifact was removed in the meantime.
+    """
+    if body.artifact is not None:
+        ready_artifact(act.connection, body.artifact)
+    for key, setting in body.config.items():
+        set_setting(act.connection, _keys(asking), job_id, entry_of(key, setting))
+
+
+def _keys(asking: Asking) -> KeyRing:
+    if asking.service.keys is None:
+        msg = "this service keeps no settings"
+        raise InvalidStep(msg, code="REST-035", hint="start it with keys")
+    return asking.service.keys
+
+
+def _code(asking: Asking, body: JobBody) -> str | None:
+    """The folder of the job's code, unpacked for the process that compiles it."""
+    store, folder = asking.service.artifacts, asking.service.unpacked
+    if body.artifact is None:
+        return None
+    if store is None or folder is None:
+        raise unknown_artifact(body.artifact)
+    unpack(store, body.artifact, folder / body.artifact)
+    return str(folder / body.artifact)
 
 
 def _definition(body: JobBody) -> dict[str, Any]:
