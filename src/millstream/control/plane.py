@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,8 +119,8 @@ class CodeFolders:
 class ControlPlane:
     """The rounds of a dispatcher, and a node if there is one here."""
 
-    def __init__(self, metadata: Metadata, node: RunningNode | None) -> None:
-        self._metadata, self._node = metadata, node
+    def __init__(self, metadata: Metadata, node: RunningNode | None, *, watched: Sequence[Path] = ()) -> None:
+        self._metadata, self._node, self._watched = metadata, node, watched
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
@@ -131,7 +131,7 @@ class ControlPlane:
         try:
             with self._metadata.begin() as connection:
                 now = self._metadata.now(connection)
-            told = tick(self._metadata, now, dispatcher_acts(now))
+            told = tick(self._metadata, now, dispatcher_acts(now), roots=self._watched)
         except ExternalFailure as problem:
             _log.warning("the schedule waits for the database: %s", problem)
             return

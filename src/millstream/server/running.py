@@ -37,6 +37,8 @@ class ServerOptions(NamedTuple):
     labels: Mapping[str, str] = {}
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    watched: tuple[Path, ...] = ()
+    """Folders in which schedules may wait for files."""
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -58,20 +60,9 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     metadata = open_metadata(options.database, options.data)
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
-    known = node_options(options)
-    node = RunningNode(metadata, known) if options.has_node else None
-    plane = ControlPlane(metadata, node)
-    service = Service(
-        metadata=metadata,
-        planner=planned_apart,
-        signing_key=signing_key(options.data / "signing.key"),
-        has_tls=options.tls_certificate is not None,
-        channel=ChannelCalls(metadata),
-        wake=plane.wake,
-        keys=KeyRing(known.keys),
-        artifacts=ArtifactStore(known.artifacts),
-        unpacked=options.data / "unpacked",
-    )
+    node = RunningNode(metadata, node_options(options)) if options.has_node else None
+    plane = ControlPlane(metadata, node, watched=options.watched)
+    service = _service(options, metadata, plane)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)
     plane.start()
@@ -81,6 +72,22 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     finally:
         plane.stop()
         metadata.close()
+
+
+def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane) -> Service:
+    known = node_options(options)
+    return Service(
+        metadata=metadata,
+        planner=planned_apart,
+        signing_key=signing_key(options.data / "signing.key"),
+        has_tls=options.tls_certificate is not None,
+        channel=ChannelCalls(metadata),
+        wake=plane.wake,
+        keys=KeyRing(known.keys),
+        artifacts=ArtifactStore(known.artifacts),
+        unpacked=options.data / "unpacked",
+        watched=options.watched,
+    )
 
 
 def node_options(options: ServerOptions) -> NodeOptions:

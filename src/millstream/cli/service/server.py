@@ -51,6 +51,10 @@ def start(
     checkpoints: Checkpoints = None,
     artifacts: Artifacts = None,
     keys: Keys = None,
+    watched: Annotated[
+        list[Path] | None,
+        typer.Option("--watch", metavar="DIR", help="A folder in which schedules may wait for files."),
+    ] = None,
     tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve https.")] = None,
     tls_key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
@@ -84,6 +88,7 @@ def start(
             keys=keys,
             tls_certificate=tls_certificate,
             tls_key=tls_key,
+            watched=tuple(each.absolute() for each in watched or ()),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 
