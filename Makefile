@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,6 +46,9 @@ demo-kafka: setup  ## start a broker and a database, run a job between them, kil
 servers: setup  ## a Kafka broker and a PostgreSQL database for the tutorial, until Ctrl-C
 	@$(BIN)/python scripts/kafka_server.py install
 	@$(BIN)/python scripts/demo_servers.py
+
+serve: setup  ## a service with three jobs: a stream, an HTTP roller every minute, a SQL task behind it, until Ctrl-C
+	@$(BIN)/python examples/service/serve.py
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .

@@ -64,7 +64,11 @@ def _written(
     if cron is not None:
         return {"type": "cron", "cron": cron, "time_zone": time_zone, **policies}
     if after is not None:
-        return {"type": "dependency", "upstream": after, "concurrency": policies["concurrency"]}
+        return {
+            "type": "dependency",
+            "upstream": [{"job": each} for each in after],
+            "concurrency": policies["concurrency"],
+        }
     assert file is not None, "one of the three was given"
     content = read_document(file).content
     return dict(content.get("schedule", content))
