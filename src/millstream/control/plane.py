@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream import __version__
+from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
-from millstream.control.artifacts.unpack import unpack
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.metadata.database import Metadata
 from millstream.control.nodes.channel import ChannelServer
@@ -31,6 +31,7 @@ from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
+_SWEEP_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +55,7 @@ class RunningNode:
     def __init__(self, metadata: Metadata, options: NodeOptions) -> None:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
+        code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
         drivers = LocalDrivers(self.directory.runs)
         self._views = RunViews(drivers.folder)
         self._channel = ChannelServer(
@@ -63,12 +65,13 @@ class RunningNode:
             metadata,
             self._offer(options),
             drivers,
-            Places(options.checkpoints, CodeFolders(ArtifactStore(options.artifacts), options.data / "code").folder),
+            Places(options.checkpoints, code.folder),
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
         )
         self._views.runs = self._node.runs
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
+        self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
 
     def _offer(self, options: NodeOptions) -> Offer:
         return Offer(
@@ -86,10 +89,17 @@ class RunningNode:
         with self._metadata.begin() as connection:
             return secrets_of_run(connection, self._ring, job_id, names)
 
+    def _swept(self, code: CodeFolders) -> None:
+        try:
+            code.sweep(self._metadata)
+        except ExternalFailure as problem:
+            _log.warning("artifacts are collected later: %s", problem)
+
     def start(self) -> None:
         """Register, adopt, and begin to claim."""
         self._node.start()
         self._loop.start()
+        self._sweeping.start()
 
     def wake(self) -> None:
         """There is something to claim or to ask."""
@@ -98,22 +108,10 @@ class RunningNode:
     def stop(self) -> None:
         """End; drivers go on, and the next process of this node adopts them."""
         self._loop.stop()
+        self._sweeping.stop()
         self._node.leave()
         self._channel.close()
         self.directory.close()
-
-
-class CodeFolders:
-    """The code of artifacts, unpacked once for each node."""
-
-    def __init__(self, store: ArtifactStore, root: Path) -> None:
-        self._store, self._root = store, root
-
-    def folder(self, sha256: str) -> Path:
-        """Where the code of an artifact is; a folder that was damaged is made again."""
-        target = self._root / sha256
-        unpack(self._store, sha256, target)
-        return target
 
 
 class ControlPlane:

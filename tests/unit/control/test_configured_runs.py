@@ -15,13 +15,13 @@ from sqlalchemy import select
 from test_real_drivers import SmallService, bounded
 
 from millstream.control.act import acting
+from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.rows import keep_artifact
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.definitions import Submission, submit
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.metadata.tables.jobs import job_definition
-from millstream.control.plane import CodeFolders
 from millstream.control.secrets.config import ConfigEntry, set_setting
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.named import set_secret
@@ -38,7 +38,11 @@ rows = job.source("rows", ms.datagen(rows=12, fields={"n": {"kind": "sequence"}}
 
 
 def write(batch, ctx):
-    length = len(with_secrets("${secret:SINK_TOKEN}"))
+    secret = with_secrets("${secret:SINK_TOKEN}")
+    for name in ("environ", "cmdline"):
+        with open(f"/proc/self/{name}", "rb") as file:
+            assert secret.encode() not in file.read(), name
+    length = len(secret)
     with open("OUT", "a") as file:
         file.writelines(f"{n} {length}\\n" for n in batch["m"].to_pylist())
 

@@ -10,6 +10,7 @@ from crafted_archives import GOOD, plain
 from sqlalchemy import insert, select, update
 
 from millstream.control.artifacts.collect import Collected, collect
+from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.rows import delete_artifact, keep_artifact, listed_artifacts, ready_artifact
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.metadata.database import Metadata
@@ -179,3 +180,20 @@ def test_an_upload_during_a_collection_keeps_its_file(metadata, store, monkeypat
         assert ready_artifact(connection, sha256)
     with store.opened(sha256):
         pass
+
+
+def test_what_was_unpacked_goes_with_its_artifact(metadata, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata, "_clock", lambda: NOW + 2 * DAY)
+    used, unused = (keep(metadata, store, content)[0].sha256 for content in (GOOD, OTHER))
+    add_job(metadata, 1, used)
+    folders = CodeFolders(store, tmp_path / "code")
+    assert folders.sweep(metadata, grace=3 * DAY) == Collected(0, 0), "nothing was unpacked yet"
+    for sha256 in (used, unused):
+        assert folders.folder(sha256) == tmp_path / "code" / sha256
+    for name, age in ((".left", NOW), (".under_way", NOW + 2 * DAY)):
+        (tmp_path / "code" / name).mkdir()
+        os.utime(tmp_path / "code" / name, (age.timestamp(), age.timestamp()))
+    assert folders.sweep(metadata) == Collected(1, 0)
+    assert sorted(path.name for path in (tmp_path / "code").iterdir()) == [".under_way", used]
+    with pytest.raises(UnknownName, match="CTL-358"):
+        folders.folder(unused)
