@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -84,21 +85,26 @@ class LogPump:
         while select.select([self._read], [], [], 0)[0] and self._take():
             pass
         if self._rest and not self._skips:
-            self._file.write(self._rest)
+            self._write(self._rest)
 
     def _take(self) -> bool:
         content = os.read(self._read, 1 << 16)
         *lines, self._rest = (self._rest + content).split(b"\n")
         for line in lines:
             if not self._skips:
-                self._file.write(line)
+                self._write(line)
             self._skips = False
         if len(self._rest) > 4 * LINE_BYTES:
             # Of a line without end only the beginning is kept, as of every long one.
             if not self._skips:
-                self._file.write(self._rest)
+                self._write(self._rest)
             self._rest, self._skips = b"", True
         return bool(content)
+
+    def _write(self, line: bytes) -> None:
+        """Lines are lost while the disk is full: who prints must not wait for it."""
+        with contextlib.suppress(OSError):
+            self._file.write(line)
 
     def close(self) -> None:
         """Write what was printed so far; what comes later is lost."""

@@ -8,6 +8,7 @@ import datetime as dt
 import faulthandler
 import logging
 import os
+import signal
 import sys
 
 import msgspec
@@ -33,12 +34,14 @@ def main() -> int:
     # What a crash of the interpreter says cannot go through a pipe that the interpreter reads.
     with (folder.logs / "crash.log").open("ab") as crash:
         faulthandler.enable(crash)
+        faulthandler.register(signal.SIGUSR1, crash)
         spec = folder.read_spec()
         os.chdir(folder.work)
         driver = DriverProcess(folder, spec, mask)
         driver.states.enter("INITIALIZING", "the driver process has started")
         write_durably(folder.identity, msgspec.json.encode(driver.identity))
         code = RunLife(driver).live()
+        faulthandler.unregister(signal.SIGUSR1)
         faulthandler.disable()
     return code
 
