@@ -59,20 +59,15 @@ class RotatingFile:
 
 
 class LogPump:
-    """Takes standard output and error of this process and its children, and writes them to a file.
+    """Writes to a file what processes print into a pipe.
 
     The pipe begins and ends in this process: nobody else holds it back, and its end is nobody's signal.
     """
 
     def __init__(self, file: RotatingFile) -> None:
         self._file = file
-        self._read, write = os.pipe()
-        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        for number in (1, 2):
-            os.dup2(write, number)
-        os.close(write)
-        # Those of before may believe that they write to a file, in which one can seek.
-        sys.stdout, sys.stderr = (_printing(number) for number in (1, 2))
+        self._read, self.write = os.pipe()
+        fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._rest, self._skips = b"", False
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._pump, name="millstream-log", daemon=True)
@@ -108,15 +103,30 @@ class LogPump:
 
     def close(self) -> None:
         """Write what was printed so far; what comes later is lost."""
-        sys.stdout.flush()
-        sys.stderr.flush()
         self._ends.set()
         self._thread.join(timeout=5)
+        self._file.close()
+
+
+class OwnOutput(LogPump):
+    """Takes standard output and error of this process, and of children that have no other place."""
+
+    def __init__(self, file: RotatingFile) -> None:
+        super().__init__(file)
+        for number in (1, 2):
+            os.dup2(self.write, number)
+        # Those of before may believe that they write to a file, in which one can seek.
+        sys.stdout, sys.stderr = (_printing(number) for number in (1, 2))
+
+    def close(self) -> None:
+        """Write what was printed so far; what comes later is lost."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        super().close()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
             os.dup2(nowhere, number)
         os.close(nowhere)
-        self._file.close()
 
 
 def _printing(number: int) -> TextIO:
