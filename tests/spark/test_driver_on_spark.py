@@ -67,7 +67,7 @@ def test_a_job_on_spark_is_reported_and_its_workers_know_the_secret(tmp_path):
     )
     try:
         node.start(spec, secrets={"CANARY": CANARY})
-        node.until(lambda: node.of("epoch"), "the first epoch", patience=120)
+        node.until(lambda: node.of("epoch"), "the first epoch", patience=60)
         seen = list(process_texts(node.identity.pid))
         assert len(seen) > 2  # the driver, the JVM and Python workers
         found = leaks(local, tmp_path / "node", Path(tempfile.gettempdir()) / f"millstream-{os.getuid()}")
@@ -81,4 +81,52 @@ def test_a_job_on_spark_is_reported_and_its_workers_know_the_secret(tmp_path):
     assert {row["length"] for row in rows} == {len(CANARY)}
     assert not [text for text in seen if CANARY.encode() in text]
     assert found == leaks(tmp_path / "node") == []
-    assert "worker says ***" in node.folder.log.read_text()
+    assert "worker says ***" in (node.folder.logs / "jvm.log").read_text()
+
+
+DYING = """
+import os, time
+import millstream as ms
+
+class Dying(ms.ProcessFunction):
+    def open(self, context):
+        self.context, self.slept = context, False
+
+    def process(self, row, ctx):
+        if self.context.subtask == 1 and row["n"] < 20 and not self.slept:
+            self.slept = True
+            time.sleep(1 + 4 * self.context.attempt)
+            if self.context.attempt == 0:
+                os.kill(os.getpid(), 9)
+        yield {"n": row["n"]}
+
+job = ms.Job("dying", parallelism=2, rows_per_epoch=20, epoch_interval=0)
+rows = job.source("r", ms.rate(10_000, rows=40)).select(k="value % 16", n="value")
+rows.key_by("k").process(Dying, schema="n long").sink("out", ms.files(__OUT__, format="json"))
+"""
+
+
+def test_a_killed_worker_is_seen_while_its_epoch_goes_on(tmp_path):
+    node, artifact = NodeSide(tmp_path / "node"), tmp_path / "artifact"
+    artifact.mkdir()
+    (artifact / "dying.py").write_text(DYING.replace("__OUT__", repr(str(tmp_path / "node" / "out"))))
+    definition = {"kind": "code", "entry": "dying.py:job"}
+    given = {"definition": definition, "code": str(artifact), "job": "dying", "engine": "spark", "master": "local[2]"}
+
+    def states(subtask=1, epoch=0):
+        told = node.of("subtasks")
+        epochs = {each["epoch"]: each["attempts"] for each in told[-1].body["epochs"]} if told else {}
+        return [(each[2], each[3]) for each in epochs.get(epoch, []) if each[:2] == [1, subtask]]
+
+    try:
+        node.start(spec_of(tmp_path / "node", **given))
+        node.until(lambda: states() == [(0, "FAILED"), (1, "RUNNING")], "the second attempt", patience=60)
+        assert node.of("epoch") == []
+        (failed,) = [each for each in node.of("subtasks")[-1].body["epochs"][0]["attempts"] if each[3] == "FAILED"]
+        assert "exited unexpectedly" in failed[5] or "crashed" in failed[5]
+        node.until(lambda: node.link.is_over, "the end", patience=60)
+        assert node.await_result()["status"] == "COMPLETED"
+    finally:
+        node.close()
+    assert states() == [(0, "FAILED"), (1, "FINISHED")]
+    assert sorted(row["n"] for row in ms.read_files(str(tmp_path / "node" / "out")).to_pylist()) == list(range(40))

@@ -19,6 +19,7 @@ from millstream.api.running.result import Listener, RunResult
 from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
+from millstream.driver.subtasks import SparkSubtasks
 from millstream.driver.watch import watch
 from millstream.errors import MillstreamError
 from millstream.jobmaster.attempts import Attempts, run_tolerant
@@ -98,7 +99,8 @@ def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool)
                 session, deployment, shipped, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
             )
             logger.debug("the query has started")
-            watch(query, loop, run_state, planner, executors)
+            subtasks = SparkSubtasks(session, run_state.subtasks, depth=deployment.plan.depth)
+            watch(query, loop, run_state, planner, executors, subtasks)
         except (PySparkException, Py4JError, OSError) as problem:
             if _is_cancelled(run_state):
                 return

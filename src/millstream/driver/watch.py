@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millstream.driver.executors import Executors
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import copy_committed
+from millstream.driver.subtasks import SparkSubtasks
 from millstream.errors import ExternalFailure
 from millstream.jobmaster.run import Run
 from millstream.spark.query.epoch import EpochLoop
@@ -18,11 +19,19 @@ _SETTLE_SECONDS = 10.0
 """Spark logs an epoch right behind its output; a store that is slower than this costs a replay, no rows."""
 
 
-def watch(query: StreamingQuery, loop: EpochLoop, run_state: Run, planner: PlannerSocket, executors: Executors) -> None:
+def watch(
+    query: StreamingQuery,
+    loop: EpochLoop,
+    run_state: Run,
+    planner: PlannerSocket,
+    executors: Executors,
+    subtasks: SparkSubtasks,
+) -> None:
     """Wait until the run has ended, let Spark log its last epoch, then stop the query."""
     try:
         while not loop.finished.wait(0.02) and query.isActive and run_state.requests.ended is None:
             executors.check()
+            subtasks.look(run_state.in_flight_seconds)
             _attend(loop, run_state, planner)
         ended = run_state.requests.ended
         if ended is None or (query.exception() is not None and ended != "cancelled"):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from millstream.api.functions.user_metrics import gathered
+from millstream.api.running.control import RunControl
 from millstream.api.running.result import (
     EpochSummary,
     Listener,
@@ -15,7 +16,7 @@ from millstream.api.running.result import (
     busy_seconds,
     dropped_rows,
 )
-from millstream.api.running.run_log import RunLog
+from millstream.api.running.subtasks import SubtaskState
 from millstream.jobmaster.loads import load_of
 from millstream.jobmaster.planner.planner import Planner
 from millstream.model.counts import Counts, StepCounts
@@ -48,18 +49,25 @@ class Progress:
         token: int,
         sources: Collection[str],
         sinks: Collection[str],
-        log: RunLog,
+        control: RunControl,
         listener: Listener | None,
     ) -> None:
         """`sources` and `sinks` are steps: what they take is what a run has read and written."""
         self.result = result
         self._planner, self._plan, self._token, self._sources, self._sinks = planner, plan, token, sources, sinks
-        self._log, self._listener = log, listener
+        self._log, self._subtasks, self._listener = control.log, control.subtasks, listener
         self._began = self._epoch_began = time.monotonic()
 
-    def begin_epoch(self) -> None:
-        """The time of an epoch counts from here."""
+    def begin_epoch(self, epoch: int) -> None:
+        """The time of an epoch counts from here. Level 0 has as many subtasks as turn up."""
         self._epoch_began = time.monotonic()
+        self._subtasks.begin(epoch, [0, *[self._plan.parallelism] * self._plan.depth])
+
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        """All tasks of an epoch have done their work."""
+        for report in reports:
+            seconds = sum(report.busy.values())
+            self._subtasks.note(report.level, report.task, report.attempt, SubtaskState.FINISHED, seconds=seconds)
 
     @property
     def epoch_seconds(self) -> float:

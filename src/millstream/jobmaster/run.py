@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -29,7 +28,7 @@ from millstream.jobmaster.engine_side import EngineSide
 from millstream.jobmaster.ownership import Ownership, Permission, store_of
 from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
-from millstream.jobmaster.planner.planner import Clock
+from millstream.jobmaster.planner.planner import Clock, wall_clock
 from millstream.jobmaster.progress import Progress, PublishedEpoch
 from millstream.jobmaster.reports import acknowledged, check_number, read_reports, staged_epoch
 from millstream.jobmaster.requests import Requests
@@ -68,13 +67,12 @@ class Run:
         result: RunResult | None = None,
     ) -> None:
         refuse_open(nodes_of(deployment))
-        self.deployment, self.engine = deployment, engine
-        self._clock = clock or _wall_clock
+        self.deployment, self.engine, self._side = deployment, engine, side
+        self._clock = clock or wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._letter_limits = letter_limits(nodes_of(deployment))
-        self._side = side
         self._control = control = control or RunControl()
-        self._log = control.log
+        self._log, self.subtasks = control.log, control.subtasks
         self._log.at(job=deployment.name)
         self._parts = OpenedParts()
         try:
@@ -110,7 +108,7 @@ class Run:
             token=self.lease.token,
             sources=self._sources,
             sinks=self._owned.sinks,
-            log=self._log,
+            control=self._control,
             listener=listener,
         )
         key_groups, history = self.deployment.plan.key_groups, self._owned.history
@@ -208,7 +206,7 @@ class Run:
 
     def begin_epoch(self, epoch: int) -> None:
         """The tasks of an epoch are about to run."""
-        self._progress.begin_epoch()
+        self._progress.begin_epoch(epoch)
         self._coordinator.begin(Epoch(epoch))
         failpoint("begun")
 
@@ -223,10 +221,14 @@ class Run:
         return self._last.epoch
 
     @property
+    def in_flight_seconds(self) -> float:
+        """How long the epoch in flight has taken; 0 while there is none."""
+        return 0.0 if unfinished(self.phase) is Unfinished.NOTHING else self._progress.epoch_seconds
+
+    @property
     def is_overdue(self) -> bool:
         """Whether the epoch in flight has taken longer than an epoch may."""
-        in_flight = unfinished(self.phase) is not Unfinished.NOTHING
-        return in_flight and self._progress.epoch_seconds > self.deployment.epochs.timeout / 1000
+        return self.in_flight_seconds > self.deployment.epochs.timeout / 1000
 
     def refuse_overdue(self) -> None:
         """An epoch past its time does not become durable."""
@@ -240,6 +242,7 @@ class Run:
         """Take the reports of all tasks of an epoch, make it durable and publish it; `number` is the engine's own count."""
         reports = read_reports(encoded)
         plan = acknowledged(self.deployment, reports)
+        self._progress.reported(reports)
         check_number(plan, number)
         self.refuse_overdue()
         is_replay = self.resumed is not None and plan.epoch == self.resumed.epoch
@@ -293,8 +296,5 @@ class Run:
         """Release sources, sinks, the lease and the store; the error that ends the run, if there is one, is kept."""
         self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
+        self.subtasks.abort(None if cause is None else str(cause))
         self._parts.close(cause)
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000

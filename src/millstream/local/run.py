@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from functools import partial
 
 from millstream.api.running.control import HeldBack, RunControl
 from millstream.api.running.result import Listener, RunResult
+from millstream.api.running.subtasks import SubtaskState
 from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.manifest import StateFileRecord
 from millstream.jobmaster.attempts import Attempts, run_tolerant
@@ -138,7 +141,8 @@ class _LocalLoop:
         tasks = self._run.planner.tasks(self._last, plan, self._run.identity_for(plan))
         cells: list[Cell] = []
         for task in tasks:
-            cells += run_source_task(self._programs[0], task)
+            with self._noted(0, task.task):
+                cells += run_source_task(self._programs[0], task)
             failpoint("task_staged")
             self._drop_if_cancelled()
         reports = [cell.body for cell in cells if cell.level == DRIVER]
@@ -147,6 +151,13 @@ class _LocalLoop:
             reports += made
             self._drop_if_cancelled()
         return reports
+
+    @contextlib.contextmanager
+    def _noted(self, level: int, subtask: int) -> Iterator[None]:
+        """Whoever looks at the run sees what it does now; what fails is noted with why when the run closes."""
+        self._run.subtasks.note(level, subtask, 0, SubtaskState.RUNNING)
+        yield
+        self._run.subtasks.note(level, subtask, 0, SubtaskState.FINISHED)
 
     def _drop_if_cancelled(self) -> None:
         """Between tasks: what runs here cannot be interrupted, and what is staged is swept by the next start."""
@@ -159,5 +170,6 @@ class _LocalLoop:
         for subtask in range(self._deployment.plan.parallelism):
             pages = LocalPages(self._state.setdefault(f"{program.level}/{subtask}", {}))
             mine = [cell for cell in cells if cell.slot == subtask]
-            made += run_subtask(program, subtask, mine, pages)
+            with self._noted(program.level, subtask):
+                made += run_subtask(program, subtask, mine, pages)
         return [c for c in made if c.level != DRIVER], [c.body for c in made if c.level == DRIVER]

@@ -19,6 +19,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     level: int
     task: int
     tasks: int
+    attempt: int = 0
+    """How often the engine had tried the task before."""
     plan: EpochPlan | None = None
     counts: Counts = {}
     newest: dict[str, dict[str, int]] = {}

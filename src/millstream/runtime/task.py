@@ -72,7 +72,7 @@ class LevelTask:
     ) -> None:
         self._program, self._plan, self._run = program, plan, run
         self._outbox = Outbox(task)
-        self._report = TaskReport(level=program.level, task=task, tasks=tasks, busy={}, spent={})
+        self._report = TaskReport(level=program.level, task=task, tasks=tasks, attempt=attempt, busy={}, spent={})
         self._clock = VertexClock(self._report.busy, self._report.spent)
         self._ledger = _TaskLedger(self._report, plan.now, self._clock)
         self._writers = SinkWriters(program, plan, run, self._report, self._ledger)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.api.running.run_log import RunLog
+from millstream.api.running.subtasks import SubtaskBook
 from millstream.checkpoint.sealed import damaged
 from millstream.checkpoint.stores.base import ManifestStore
 from millstream.errors import ExternalFailure, InvalidStep, MillstreamError
@@ -84,6 +85,7 @@ class RunControl:
         self.is_cancelled = False
         """Whether it is to end at once."""
         self.log = log or RunLog()
+        self.subtasks = SubtaskBook()
         self.failures = 0
         """Failures of the run: those it got over, and the one that ended it."""
 

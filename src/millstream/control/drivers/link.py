@@ -32,7 +32,8 @@ from millstream.contract.run_folder import BadRunFolder, DriverFolder
 from millstream.control.drivers.processes import is_alive
 
 _AGAIN_SECONDS = 0.05
-_SEND_SECONDS = 5.0
+_REFUSED_SECONDS = 0.5
+"""Before a report that could not be taken is asked for again: what is away may be back then."""
 _log = logging.getLogger(__name__)
 OnReport = Callable[[DriverReport], None]
 
@@ -41,8 +42,9 @@ class DriverLink:
     """Speaks with one driver process as long as it lives.
 
     Reports come in order, each once, in a thread of the link. What was asked and not answered is asked again after every
-    interruption; the driver knows requests by their ids. When the process is gone, its `result.json` takes the place of a last
-    report that did not come, and `is_over` is true: without any result, the process was killed or crashed.
+    interruption; the driver knows requests by their ids. A report whose taker fails comes again until it does not. When the
+    process is gone, its `result.json` takes the place of a last report that did not come, and `is_over` is true: without any
+    result, the process was killed or crashed.
     """
 
     def __init__(
@@ -139,15 +141,15 @@ class DriverLink:
     # Up.
 
     def _keep(self) -> None:
-        while not self._is_closed and not self.has_result and not self.was_fenced:
+        while not (self._is_closed or self.has_result or self.was_fenced):
+            # Asked first: one that ended since then may have left a result.
             lived = is_alive(self._identity)
-            with contextlib.suppress(OSError):
+            try:
                 self._converse()
-            if not lived:
-                break
+            except OSError:
+                if not lived and self._has_taken_result():
+                    break
             time.sleep(_AGAIN_SECONDS)
-        if not self._is_closed and not self.has_result and not self.was_fenced:
-            self._take_result()
         self.is_over = True
 
     def _converse(self) -> None:
@@ -158,7 +160,8 @@ class DriverLink:
             self._greet(connected)
             try:
                 for content in _lines(connected):
-                    self._take(decode_report(content, run=self._spec.run))
+                    if not self._taken(decode_report(content, run=self._spec.run)):
+                        return
             except BadLine as problem:
                 _log.warning("a report of run %s was refused: %s", self._spec.run, problem)
             finally:
@@ -175,24 +178,33 @@ class DriverLink:
                 connected.sendall(encode_line(line))
             self._socket = connected
 
-    def _take(self, report: DriverReport) -> None:
+    def _taken(self, report: DriverReport) -> bool:
+        """Hand a report on; where that fails it counts as not come."""
         self.last_heard = time.monotonic()
-        if report.type == FENCED:
-            self.was_fenced = True
-        elif 0 < report.seq <= self.last_seq:
-            return
+        if 0 < report.seq <= self.last_seq:
+            return True
+        try:
+            self._on_report(report)
+        except Exception:
+            _log.exception("report %s of run %s could not be taken, and is asked for again", report.seq, self._spec.run)
+            time.sleep(_REFUSED_SECONDS)
+            return False
+        self.last_seq = max(self.last_seq, report.seq)
+        self.was_fenced = self.was_fenced or report.type == FENCED
+        self.has_result = self.has_result or report.type == "result"
         if report.type == "answer":
             with self._lock:
                 self._unanswered.pop(str(report.body.get("id")), None)
-        self._on_report(report)
-        self.last_seq = max(self.last_seq, report.seq)
-        self.has_result = self.has_result or report.type == "result"
+        return True
 
-    def _take_result(self) -> None:
-        with contextlib.suppress(BadRunFolder):
+    def _has_taken_result(self) -> bool:
+        """Whether nothing is left of a process that is gone: what it told at last is taken, or it told nothing."""
+        try:
             result = self._folder.read_result()
-            if result is not None and result.token == self._spec.token:
-                self._take(result)
+        except BadRunFolder as problem:
+            _log.warning("the result of run %s cannot be read: %s", self._spec.run, problem)
+            return True
+        return result is None or result.token != self._spec.token or self._taken(result)
 
 
 def _lines(connected: socket.socket) -> Iterator[bytes]:

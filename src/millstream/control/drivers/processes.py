@@ -39,6 +39,13 @@ def kill(identity: DriverIdentity) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def dump_stacks(identity: DriverIdentity) -> None:
+    """Let a driver write into `crash.log` what its threads do, also when it answers nobody any more."""
+    if is_alive(identity):
+        with contextlib.suppress(OSError):
+            os.kill(identity.pid, signal.SIGUSR1)
+
+
 def _session(leader: int) -> list[int]:
     """The processes of a session, its leader last: who sees it end finds nothing of it left."""
     found = []

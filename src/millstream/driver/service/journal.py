@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,9 @@ import msgspec
 
 FILE_BYTES = 8 << 20
 JOURNALED = frozenset({"state", "epoch", "answer", "result"})
+
+
+_log = logging.getLogger(__name__)
 
 
 class _Numbered(msgspec.Struct):
@@ -28,7 +32,13 @@ class Journal:
         self._size = os.fstat(self._file).st_size
 
     def write(self, line: bytes) -> None:
-        """Append a line with its end."""
+        """Append a line with its end. A disk that fails is no reason for the run to end: the line is in memory too."""
+        try:
+            self._append(line)
+        except OSError as problem:
+            _log.warning("the journal could not be written: %s", problem)
+
+    def _append(self, line: bytes) -> None:
         if self._size + len(line) > self._file_bytes:
             os.close(self._file)
             self._path.replace(self._older)
@@ -46,6 +56,14 @@ class Journal:
                 for line in file:
                     if not line.endswith(b"\n"):
                         continue
-                    number = _SEQ.decode(line).seq
+                    number = _number(line)
                     if above < number < below:
                         yield number, line
+
+
+def _number(line: bytes) -> int:
+    """The number of a line; 0 for one that was cut when the disk was full."""
+    try:
+        return _SEQ.decode(line).seq
+    except msgspec.DecodeError:
+        return 0

@@ -85,8 +85,8 @@ class RunLife:
         if self._spec.engine == "spark":
             from millstream.spark.start.launch import start_early
 
-            # What workers print may hold secrets, which the log of this process hides.
-            start_early(deployment, claims=False, own_log=False)
+            # What workers print may hold secrets, which are hidden on the way into the log.
+            start_early(deployment, claims=False, log=self._driver.jvm_log().write)
 
     def _hold_signals(self, plan: DeploymentPlan) -> None:
         """From now on a signal ends the run as its job wishes; before, there was nothing to end."""
@@ -129,6 +129,7 @@ class RunLife:
         if not self._told.acquire(blocking=False):
             return
         self._watch.tell_progress()
+        self._watch.tell_subtasks()
         self._driver.asked.end()
         ended = "failed" if result is None else result.ended
         state: RunState = "FAILED" if result is None else _STATES[result.ended]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -58,20 +59,15 @@ class RotatingFile:
 
 
 class LogPump:
-    """Takes standard output and error of this process and its children, and writes them to a file.
+    """Writes to a file what processes print into a pipe.
 
     The pipe begins and ends in this process: nobody else holds it back, and its end is nobody's signal.
     """
 
     def __init__(self, file: RotatingFile) -> None:
         self._file = file
-        self._read, write = os.pipe()
-        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        for number in (1, 2):
-            os.dup2(write, number)
-        os.close(write)
-        # Those of before may believe that they write to a file, in which one can seek.
-        sys.stdout, sys.stderr = (_printing(number) for number in (1, 2))
+        self._read, self.write = os.pipe()
+        fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._rest, self._skips = b"", False
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._pump, name="millstream-log", daemon=True)
@@ -84,33 +80,53 @@ class LogPump:
         while select.select([self._read], [], [], 0)[0] and self._take():
             pass
         if self._rest and not self._skips:
-            self._file.write(self._rest)
+            self._write(self._rest)
 
     def _take(self) -> bool:
         content = os.read(self._read, 1 << 16)
         *lines, self._rest = (self._rest + content).split(b"\n")
         for line in lines:
             if not self._skips:
-                self._file.write(line)
+                self._write(line)
             self._skips = False
         if len(self._rest) > 4 * LINE_BYTES:
             # Of a line without end only the beginning is kept, as of every long one.
             if not self._skips:
-                self._file.write(self._rest)
+                self._write(self._rest)
             self._rest, self._skips = b"", True
         return bool(content)
+
+    def _write(self, line: bytes) -> None:
+        """Lines are lost while the disk is full: who prints must not wait for it."""
+        with contextlib.suppress(OSError):
+            self._file.write(line)
+
+    def close(self) -> None:
+        """Write what was printed so far; what comes later is lost."""
+        self._ends.set()
+        self._thread.join(timeout=5)
+        self._file.close()
+
+
+class OwnOutput(LogPump):
+    """Takes standard output and error of this process, and of children that have no other place."""
+
+    def __init__(self, file: RotatingFile) -> None:
+        super().__init__(file)
+        for number in (1, 2):
+            os.dup2(self.write, number)
+        # Those of before may believe that they write to a file, in which one can seek.
+        sys.stdout, sys.stderr = (_printing(number) for number in (1, 2))
 
     def close(self) -> None:
         """Write what was printed so far; what comes later is lost."""
         sys.stdout.flush()
         sys.stderr.flush()
-        self._ends.set()
-        self._thread.join(timeout=5)
+        super().close()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
             os.dup2(nowhere, number)
         os.close(nowhere)
-        self._file.close()
 
 
 def _printing(number: int) -> TextIO:

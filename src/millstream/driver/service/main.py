@@ -8,13 +8,14 @@ import datetime as dt
 import faulthandler
 import logging
 import os
+import signal
 import sys
 
 import msgspec
 
 from millstream.contract.run_folder import DriverFolder, write_durably
 from millstream.driver.service.life import RunLife
-from millstream.driver.service.log_file import LogPump, RotatingFile
+from millstream.driver.service.log_file import OwnOutput, RotatingFile
 from millstream.driver.service.mask import Mask
 from millstream.driver.service.process import DriverProcess
 from millstream.redaction import redacted
@@ -28,17 +29,19 @@ def main() -> int:
     folder.work.mkdir(mode=0o700, exist_ok=True)
     mask = Mask()
     # Registered first, so that it is closed last: what others print at the end is logged too.
-    atexit.register(LogPump(RotatingFile(folder.log, mask)).close)
+    atexit.register(OwnOutput(RotatingFile(folder.log, mask)).close)
     _log_lines()
     # What a crash of the interpreter says cannot go through a pipe that the interpreter reads.
     with (folder.logs / "crash.log").open("ab") as crash:
         faulthandler.enable(crash)
+        faulthandler.register(signal.SIGUSR1, crash)
         spec = folder.read_spec()
         os.chdir(folder.work)
         driver = DriverProcess(folder, spec, mask)
         driver.states.enter("INITIALIZING", "the driver process has started")
         write_durably(folder.identity, msgspec.json.encode(driver.identity))
         code = RunLife(driver).live()
+        faulthandler.unregister(signal.SIGUSR1)
         faulthandler.disable()
     return code
 

@@ -13,6 +13,9 @@ _SHORTEST = 3
 """What is shorter stands in every other word: hiding it would tell what it is."""
 
 
+_SHORTEST_INNER = 6
+
+
 class Mask:
     """Replaces values in bytes. Values are learned once, before anything that knows them runs."""
 
@@ -36,10 +39,19 @@ class Mask:
 def _forms(value: str) -> Iterator[str]:
     """A value as text, in urls, in JSON, in Python's `repr` and in headers; logs have lines, so each line of it too."""
     for text in {value, *value.splitlines()}:
-        yield text
-        yield quote(text, safe="")
-        yield quote_plus(text)
-        yield json.dumps(text)[1:-1]
-        yield json.dumps(text, ensure_ascii=False)[1:-1]
-        yield repr(text)[1:-1]
+        written = json.dumps(text)[1:-1]
+        yield from (text, quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
+        yield from (written, json.dumps(text, ensure_ascii=False)[1:-1])
         yield base64.b64encode(text.encode()).decode()
+        for form in {text, written}:
+            yield from _inside_base64(form.encode())
+
+
+def _inside_base64(content: bytes) -> Iterator[str]:
+    """How it looks within something longer that is written in base64, as errors of workers are on their way here."""
+    for before in range(3):
+        encoded = base64.b64encode(b"-" * before + content).decode().rstrip("=")
+        # The letters at both ends depend on what stands beside it.
+        inner = encoded[(before * 8 + 5) // 6 : (before + len(content)) * 8 // 6]
+        if len(inner) >= _SHORTEST_INNER:
+            yield inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import itertools
@@ -30,6 +31,7 @@ from millstream.contract.run_folder import DriverFolder
 from millstream.driver.service.asked import AskedOfRun
 from millstream.driver.service.journal import Journal
 from millstream.driver.service.line_socket import LineSocket
+from millstream.driver.service.log_file import LogPump, RotatingFile
 from millstream.driver.service.mask import Mask
 from millstream.driver.service.renewals import Renewals
 from millstream.driver.service.reports import Reports
@@ -131,6 +133,12 @@ class DriverProcess:
             file.seek(0)
             text = file.read(1 << 18)
         self.reports.report("answer", {"id": id, "done": True, "path": str(path), "text": text, "error": {}})
+
+    def jvm_log(self) -> LogPump:
+        """Where Spark's JVM and workers print."""
+        pump = LogPump(RotatingFile(self.folder.logs / "jvm.log", self._mask))
+        atexit.register(pump.close)
+        return pump
 
     def ask(self, action: Action, *, otherwise: Action | None = None) -> object:
         """Ask the run for an end, whether it has begun or not."""

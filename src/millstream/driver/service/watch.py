@@ -29,6 +29,7 @@ class Watch:
         self._driver, self._stop, self._kill = driver, stop, kill
         self._alive = self._progress = float("-inf")
         self._told: tuple[dict[str, Any], Standing] = ({}, Standing.HELD)
+        self._changes = 0
         self._pressure = Pressure.NONE
         self.orphaned: str | None = None
         """Why nobody wants the run any more, if so."""
@@ -48,6 +49,7 @@ class Watch:
             if now - self._progress >= _PROGRESS_SECONDS:
                 self._progress = now
                 self.tell_progress()
+                self.tell_subtasks()
             if now - self._alive >= self._driver.spec.alive_every:
                 self._alive = now
                 self._driver.reports.report("alive", self._driver.signs())
@@ -67,6 +69,13 @@ class Watch:
         if now != self._told:
             self._told = now
             self._driver.reports.report("progress", {**now[0], "standing": standing})
+
+    def tell_subtasks(self) -> None:
+        """Which attempt of which subtask is where, in the last epochs, if that is new."""
+        book = self._driver.control.subtasks
+        before, self._changes = self._changes, book.changes
+        if before != self._changes:
+            self._driver.reports.report("subtasks", {"epochs": book.facts()})
 
     def _look_at_memory(self) -> None:
         limit = self._driver.spec.memory_limit

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from millstream import errors
 from millstream.errors import ExternalFailure, MillstreamError
+from millstream.redaction import redacted
 from millstream.tracebacks import account_of
 
 _MARK = re.compile(r"<<millstream:([A-Za-z0-9+/=]+)>>")
@@ -50,14 +51,8 @@ def translated(problem: Exception) -> MillstreamError:
         msg = f"the connection to Spark's JVM broke: {type(problem).__name__}: {problem}"
         return ExternalFailure(msg, code="SPARK-004", hint="see whether the JVM was killed; start the job again")
     text = str(problem)
-    mark = _MARK.search(text)
-    if mark is not None:
-        fields = json.loads(base64.b64decode(mark.group(1)))
-        kind = getattr(errors, fields.pop("kind"))
-        message = fields.pop("message")
-        account = fields.pop("account")
-        rebuilt: MillstreamError = kind(message, **fields)
-        rebuilt.__cause__ = None if account is None else WorkerTraceback(account)
+    rebuilt = _rebuilt(text)
+    if rebuilt is not None:
         return rebuilt
     python = _PYTHON_ERROR.findall(text)
     lines = text.strip().splitlines() or [type(problem).__name__]
@@ -66,3 +61,26 @@ def translated(problem: Exception) -> MillstreamError:
     headline = ": ".join(python[-1]) if python else lines[0][:300]
     msg = f"the Spark query failed: {headline}"
     return ExternalFailure(msg, code="SPARK-001", hint="run again with --debug for Spark's own account of it")
+
+
+def told_by_worker(text: str) -> str:
+    """What Spark says of a task that failed, in one line."""
+    rebuilt = _rebuilt(text)
+    if rebuilt is not None:
+        return str(rebuilt)
+    python = _PYTHON_ERROR.findall(text)
+    return redacted(": ".join(python[-1]) if python else text.strip().partition("\n")[0])[:500]
+
+
+def _rebuilt(text: str) -> MillstreamError | None:
+    """Our own error that a text carries, if it does."""
+    mark = _MARK.search(text)
+    if mark is None:
+        return None
+    fields = json.loads(base64.b64decode(mark.group(1)))
+    kind = getattr(errors, fields.pop("kind"))
+    message = fields.pop("message")
+    account = fields.pop("account")
+    rebuilt: MillstreamError = kind(message, **fields)
+    rebuilt.__cause__ = None if account is None else WorkerTraceback(account)
+    return rebuilt

@@ -37,7 +37,10 @@ class Jvm:
     ends with this process, however that happens: RocksDB can keep a JVM that is told to stop for ever.
     """
 
-    def __init__(self, command: list[str], *, told_at: Path, log: Path | None, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: list[str], *, told_at: Path, log: Path | int | None, environ: Mapping[str, str]
+    ) -> None:
+        """`log` is where it prints, a file or one that is open; without it, to where this process does."""
         self._told_at = told_at
         self._began = time.monotonic()
         self._started = threading.Event()
@@ -49,12 +52,13 @@ class Jvm:
         keeper = threading.Thread(target=self._keep, args=(command, env, log), name="millstream-jvm", daemon=True)
         keeper.start()
 
-    def _keep(self, command: list[str], env: dict[str, str], log: Path | None) -> None:
+    def _keep(self, command: list[str], env: dict[str, str], log: Path | int | None) -> None:
         try:
             with contextlib.ExitStack() as stack:
-                error = None if log is None else stack.enter_context(open_log(log))
+                error = stack.enter_context(open_log(log)) if isinstance(log, Path) else log
+                output = log if isinstance(log, int) else None
                 bound = [sys.executable, "-IS", "-c", _DIES_WITH_PARENT, str(os.getpid()), *command]
-                self._process = subprocess.Popen(bound, stdin=subprocess.PIPE, stderr=error, env=env)
+                self._process = subprocess.Popen(bound, stdin=subprocess.PIPE, stdout=output, stderr=error, env=env)
         except OSError as problem:
             self._problem = problem
             return

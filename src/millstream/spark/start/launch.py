@@ -47,7 +47,13 @@ class Launch:
     """A JVM on its way, its zygote, and their folder."""
 
     def __init__(
-        self, settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool, noting: Path | None = None
+        self,
+        settings: JvmSettings,
+        wishes: Mapping[str, str],
+        *,
+        quiet: bool,
+        log: int | None = None,
+        noting: Path | None = None,
     ) -> None:
         """Start both.
 
@@ -55,6 +61,7 @@ class Launch:
             settings: of the JVM.
             wishes: settings of Spark that are the user's own.
             quiet: whether what the JVM prints goes into a file.
+            log: an open one, into which it goes instead.
             noting: an entry of the cache whose archive the JVM writes when it ends.
         """
         self.settings, self.wishes, self._noting = settings, wishes, noting
@@ -63,7 +70,7 @@ class Launch:
         self._folder = RunFolder()
         self._local = self._folder.path / "local"
         self._local.mkdir()
-        self._log = jvm_log() if quiet else None
+        self._log: Path | int | None = (jvm_log() if log is None else log) if quiet else None
         self.farewell: Farewell | None = None
         self._is_closed = False
         self.is_claimed = False
@@ -77,7 +84,9 @@ class Launch:
         if self._noting is not None or why_no_zygote(self.wishes) is not None or not can_be_used():
             return None
         with contextlib.ExitStack() as stack:
-            log = None if self._log is None else stack.enter_context(open_log(self._log)).fileno()
+            log = self._log
+            if isinstance(log, Path):
+                log = stack.enter_context(open_log(log)).fileno()
             return Zygote(self._folder.path, os.environ, log)
 
     def _started_jvm(self) -> Jvm:
@@ -182,7 +191,7 @@ def start_noting(confs: Mapping[str, str], entry: Path) -> Launch:
 
 
 def start_early(
-    deployment: Deployed, *, debug: bool = False, claims: bool = True, own_log: bool = True
+    deployment: Deployed, *, debug: bool = False, claims: bool = True, log: int | None = None
 ) -> Launch | None:
     """Start what is not started yet; `None` when PySpark's launcher is to do it.
 
@@ -191,7 +200,7 @@ def start_early(
         debug: whether the JVM prints to the terminal.
         claims: a run will use it. Until then it is given up for one with other settings; from then on it serves whoever
             else comes, as a running context does.
-        own_log: what the JVM and its Python processes print goes into a file of its own, and else to where this process prints.
+        log: an open file for what the JVM and its Python processes print, instead of one in the temporary directory.
     """
     debug = debug or is_debugging()
     try:
@@ -207,15 +216,15 @@ def start_early(
         if launched is None or not launched.fits(deployment.master, settings, wishes):
             _close()
             is_ours = why_not(deployment.master, wishes) is None
-            launched = _started(settings, wishes, quiet=own_log and not debug) if is_ours else None
+            launched = _started(settings, wishes, quiet=not debug, log=log) if is_ours else None
         if launched is not None:
             launched.is_claimed = claims
         return launched
 
 
-def _started(settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool) -> Launch | None:
+def _started(settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool, log: int | None) -> Launch | None:
     try:
-        launched = Launch(settings, wishes, quiet=quiet)
+        launched = Launch(settings, wishes, quiet=quiet, log=log)
     except (OSError, RuntimeError) as problem:  # no room for it, or a user without a home
         logger.warning("the JVM is left to PySpark's launcher: %s", problem)
         return None

@@ -14,8 +14,9 @@ from millstream.checkpoint.lease_record import LEASE, decode_lease
 from millstream.contract.run_folder import BadRunFolder
 from millstream.control.drivers.adoption import found_drivers
 from millstream.control.drivers.launch import launch
+from millstream.control.drivers.link import DriverLink
 from millstream.control.drivers.logs import log_names, read_log
-from millstream.control.drivers.processes import is_alive, kill
+from millstream.control.drivers.processes import dump_stacks, is_alive, kill
 from millstream.errors import InvalidStep
 
 
@@ -215,8 +216,6 @@ def test_a_node_with_another_token_is_fenced(node, tmp_path):
     node.start(spec_of(tmp_path, token=5))
     node.await_epochs(1)
     told = []
-    from millstream.control.drivers.link import DriverLink
-
     other = DriverLink(node.folder, spec_of(tmp_path, token=4), node.identity, told.append)
     node.until(lambda: other.is_over, "the end of the other")
     assert (other.was_fenced, [report.type for report in told]) == (True, ["fenced"])
@@ -314,6 +313,28 @@ def test_a_dump_shows_every_thread(node, tmp_path):
     assert Path(answers[0].body["path"]).read_text() == answers[0].body["text"]
     node.link.level("debug")
     node.link.ping()
+    dump_stacks(node.identity)
+    crash = node.folder.logs / "crash.log"
+    node.until(lambda: "local/run.py" in crash.read_text(), "the dump that needs no thread")
+    count = len(node.of("epoch"))
+    node.await_epochs(count + 1)
+
+
+def test_a_report_that_cannot_be_taken_comes_again(node, tmp_path):
+    told, failures = [], iter([True, False, True, True, False])
+
+    def take(report):
+        if report.type in {"graph", "result"} and next(failures, False):
+            raise OSError("the database is away")
+        told.append(report)
+
+    spec = spec_of(tmp_path, document(tmp_path, rows=5, rate=10_000))
+    node.start(spec)
+    node.link.close()
+    link = node.link = DriverLink(node.folder, spec, node.identity, take)
+    node.until(lambda: link.is_over, "the end")
+    assert [report.seq for report in told if report.seq] == list(range(1, link.last_seq + 1))
+    assert told[-1].type == "result"
 
 
 def test_nobody_else_may_look_into_the_folder(node, tmp_path):

@@ -10,12 +10,12 @@ from millstream.driver.service.mask import Mask
 PRINTS = """
 import os, sys
 from pathlib import Path
-from millstream.driver.service.log_file import LogPump, RotatingFile
+from millstream.driver.service.log_file import OwnOutput, RotatingFile
 from millstream.driver.service.mask import Mask
 
 mask = Mask()
 mask.learn(["hunter2"])
-pump = LogPump(RotatingFile(Path(sys.argv[1]), mask))
+pump = OwnOutput(RotatingFile(Path(sys.argv[1]), mask))
 print("from python", "hunter2")
 print("to stderr", file=sys.stderr)
 os.system("echo from a child hunter2")

@@ -1,5 +1,6 @@
 """Reports that nobody takes: numbered, kept within bounds, journaled, and without secrets."""
 
+import base64
 import json
 
 import pytest
@@ -101,3 +102,13 @@ def test_nothing_comes_behind_the_result(made):
     reports.report("result", {})
     assert reports.report("progress", {}) == b""
     assert seen(reports) == [(1, "result")]
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
+def test_a_secret_inside_base64_is_hidden(before):
+    """Errors of workers travel so, and the JVM prints them."""
+    mask, value = Mask(), "hunter2-and-more"
+    mask.learn([value])
+    sent = base64.b64encode(f'{before}{{"message": "no: {value}"}}'.encode())
+    assert b"***" in mask.hidden(sent)
+    assert b"unter2-and-mor" not in base64.b64decode(mask.hidden(sent).replace(b"***", b"----") + b"==", validate=False)
