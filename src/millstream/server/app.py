@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -39,6 +39,8 @@ from millstream.server.routes import session as sessions
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
 
+_TOKEN = {"type": "http", "scheme": "bearer", "description": "A token, `ms_…`."}
+_COOKIE = {"type": "apiKey", "in": "cookie", "name": "__Host-millstream", "description": "A session of a browser."}
 _ALWAYS: tuple[APIRouter, ...] = (
     about.router,
     sessions.router,
@@ -57,6 +59,17 @@ _ALWAYS: tuple[APIRouter, ...] = (
 )
 
 
+class RestApplication(FastAPI):
+    """The application, whose document says how callers prove who they are."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        described = super().openapi()
+        schemes = {"token": _TOKEN, "session": _COOKIE}
+        described.setdefault("components", {})["securitySchemes"] = schemes
+        return described
+
+
 def create_app(service: Service) -> FastAPI:
     """The application; every route of it stands behind the gate."""
     hub = Hub(service)
@@ -66,7 +79,7 @@ def create_app(service: Service) -> FastAPI:
         async with hub.polling():
             yield
 
-    app = FastAPI(
+    app = RestApplication(
         title="Millstream",
         version=__version__,
         description="Jobs, runs, schedules and what they need.",

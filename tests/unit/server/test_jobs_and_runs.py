@@ -1,6 +1,11 @@
 """Jobs and runs over HTTP."""
 
-from tests.unit.server.world import job_body
+import re
+
+from starlette.testclient import TestClient
+from tests.unit.server.world import bearer, job_body, tokens_of, whole_service
+
+from millstream.server.app import create_app
 
 
 def test_a_job_is_submitted_listed_and_started(admin):
@@ -24,3 +29,37 @@ def test_a_job_is_submitted_listed_and_started(admin):
     assert done["status"] == "done"
     events = admin.get(f"/v1/runs/{identifier}/events").json()["items"]
     assert [each["after"] for each in events] == ["SCHEDULED", "CANCELLED"]
+
+
+def examples_of(app):
+    """Method, path and body of every call that has an example."""
+    described = app.openapi()
+    for path, calls in described["paths"].items():
+        for method, call in calls.items():
+            schema = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            named = described["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
+            examples = [named["example"]] if "example" in named else named.get("examples", [])
+            for example in examples:
+                yield method, path, example
+
+
+def test_examples_of_the_document_can_be_sent(metadata, tmp_path):
+    app = create_app(whole_service(metadata, tmp_path))
+    token = tokens_of(metadata)["admin"]
+    sent = 0
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.headers.update(bearer(token))
+        etag = client.post("/v1/jobs", json=job_body()).headers["etag"]
+        client.put("/v1/jobs/orders/schedule", json={"type": "cron", "cron": "0 0 * * *"})
+        run = client.post("/v1/jobs/orders/runs", json={}).json()["id"]
+        values = {"name": "orders", "run": run, "key": "checkpoint.retention"}
+        for method, path, body in examples_of(app):
+            place = path.format(**{**dict.fromkeys(re.findall(r"\{(\w+)\}", path), "x"), **values})
+            answer = client.request(
+                method, place, json=body, headers={"If-Match": etag} if path == "/v1/jobs/{name}" else {}
+            )
+            # A login with the token of an example is refused, and one run may stand in the way of another.
+            assert answer.status_code in (200, 201, 202, 204, 401, 409, 412, 422), (path, answer.text)
+            assert answer.json()["code"] not in ("REST-005", "REST-006") if answer.status_code == 422 else True, path
+            sent += 1
+    assert sent >= 13

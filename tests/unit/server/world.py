@@ -82,7 +82,7 @@ def whole_service(metadata, folder, **more):
         "artifacts": ArtifactStore(folder / "artifacts"),
         "unpacked": folder / "unpacked",
     }
-    return service_of(metadata, **parts, **more)
+    return service_of(metadata, **{**parts, **more})
 
 
 def tokens_of(metadata):
