@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Collection, Mapping
@@ -20,9 +21,11 @@ from millstream.control.nodes.node import Node
 from millstream.control.nodes.placing import Places
 from millstream.control.nodes.registration import Offer
 from millstream.control.nodes.views import RunViews
+from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 
 
 class NodeOptions(NamedTuple):
@@ -72,7 +75,11 @@ class RunningNode:
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""
-        self._node.start()
+        try:
+            self._node.start()
+        except ExternalFailure as problem:
+            # Its loop begins with it again: a machine may come up before its database does.
+            _log.warning("the node waits for its database: %s", problem)
         self._loop.start()
 
     def wake(self) -> None:
