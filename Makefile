@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos chaos-control model bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -82,6 +82,14 @@ WORLD ?= files
 chaos: setup  ## kill, pause and damage running jobs: make chaos WORLD=kafka SEED=7 KILLS=200 MINUTES=30 (worlds: files, kafka, bounded)
 	@test $(WORLD) = files || $(BIN)/python scripts/kafka_server.py install
 	@$(BIN)/python -m tests.chaos --world $(WORLD) --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
+
+CONTROL ?=
+chaos-control: setup  ## kill and pause the processes of a service: make chaos-control SEED=7 CONTROL="--node-kills 10 --minutes 5 --spark 0"
+	@$(BIN)/python -m tests.chaos.control --seed $(SEED) --minutes $(MINUTES) $(CONTROL)
+
+CASES ?= 10000
+model: setup  ## the model of the control plane, 10,000 stories: make model CASES=100000
+	@MILLSTREAM_MODEL_CASES=$(CASES) $(BIN)/python -m pytest -q -n0 --timeout 7200 tests/unit/control/model
 
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .

@@ -97,7 +97,11 @@ class RunningNode:
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""
-        self._node.start()
+        try:
+            self._node.start()
+        except ExternalFailure as problem:
+            # Its loop begins with it again: a machine may come up before its database does.
+            _log.warning("the node waits for its database: %s", problem)
         self._loop.start()
         self._sweeping.start()
 

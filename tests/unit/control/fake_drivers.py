@@ -19,7 +19,7 @@ class FakeDriver:
     def secrets(self, values):
         self.asked.append(("secrets", dict(values)))
 
-    def renewed(self, left_ms):
+    def renewed(self, left_ms, sent=None):
         self.asked.append(("renewed", left_ms))
         return True
 

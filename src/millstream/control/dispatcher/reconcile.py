@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Row, func, select
@@ -15,45 +17,80 @@ from millstream.control.lifecycle.states import FINAL, OPEN, Status
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.nodes.claims import TERM, expired
-from millstream.control.operations import failed, open_operations
+from millstream.control.nodes.claims import TERM, expired, lease_name, take_back
+from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import Failure
 from millstream.errors import ExternalFailure
 
 _ENDING = ("drain", "suspend", "cancel", "export_savepoint", "rescale", "dump")
+_SLEPT_SECONDS = 10.0
+"""A shorter silence of the database, or of this process, cannot make a lease run out that was renewed in time."""
 _log = logging.getLogger(__name__)
 
 
 class Reconciler:
     """The steps of one round, and since when the database has answered."""
 
-    def __init__(self, metadata: Metadata) -> None:
-        self._metadata = metadata
+    def __init__(self, metadata: Metadata, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._metadata, self._monotonic = metadata, monotonic
         self._answers_since: dt.datetime | None = None
+        self._answered = monotonic()
 
     def round(self) -> None:
         """One round; a database that is away is waited for, and nobody is declared lost right after it came back."""
         try:
+            for run in self._lost():
+                self._reap(run)
             with acting(self._metadata) as act:
-                self._answers_since = self._answers_since or act.now
-                if act.now - self._answers_since >= TERM:
-                    reap(act)
                 revive(act)
         except ExternalFailure as problem:
             if self._answers_since is not None:
                 _log.warning("the database is away: %s", problem)
             self._answers_since = None
 
+    def _lost(self) -> list[Row[Any]]:
+        """Runs whose owner fell silent, while this process and the database were awake to hear it."""
+        with acting(self._metadata) as act:
+            slept = self._monotonic() - self._answered > _SLEPT_SECONDS
+            since = self._answers_since
+            # A clock that was set back would otherwise keep every owner alive until it is where it was.
+            self._answers_since = act.now if slept or since is None or act.now < since else since
+            self._answered = self._monotonic()
+            return expired(act) if act.now - self._answers_since >= TERM else []
+
+    def _reap(self, run: Row[Any]) -> None:
+        """Each in a transaction of its own: one that cannot be reaped keeps nobody else waiting."""
+        try:
+            with acting(self._metadata) as act:
+                reap_one(act, run)
+        except ExternalFailure:
+            raise
+        except Exception:
+            _log.exception("run %s could not be reaped; it is tried again", run.execution_id)
+
 
 def reap(act: Act) -> int:
-    """Runs whose owner fell silent fail, and start again elsewhere: the token of their next claim fences the old owner."""
-    reaped = 0
-    for run in expired(act):
-        failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-051", counts=False)
-        failpoint("reap")
-        message = f"node {run.node_id} fell silent: its lease ran out"
-        reaped += fail(act, run, failure, message, token=run.token)
+    """All runs whose owner fell silent."""
+    return sum(reap_one(act, run) for run in expired(act))
+
+
+def reap_one(act: Act, run: Row[Any]) -> bool:
+    """A run whose owner fell silent fails, and starts again elsewhere: the token of its next claim fences the old owner.
+
+    Its lease is freed with it, so an owner that comes back now is told that it has nothing left.
+    """
+    as_seen = execution.c.id == run.id, execution.c.status == run.status, execution.c.token == run.token
+    # The run is locked before its lease, as whoever writes down its end does.
+    if act.connection.execute(select(execution.c.id).where(*as_seen).with_for_update()).first() is None:
+        return False
+    if not take_back(act, lease_name(run.job_id, run.slot_no), run.token):
+        return False
+    failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-051", counts=False)
+    failpoint("reap")
+    message = f"node {run.node_id} fell silent: its lease ran out"
+    reaped = fail(act, run, failure, message, token=run.token)
+    settle(act, act.connection.execute(select(execution).where(execution.c.id == run.id)).one())
     return reaped
 
 
@@ -82,5 +119,8 @@ def settle(act: Act, run: Row[Any]) -> None:
     if run.status not in FINAL:
         return
     for each in open_operations(act, run.execution_id, _ENDING):
+        if (each.kind, run.status) == ("cancel", Status.CANCELLED):
+            done(act, each.id, status=Status.CANCELLED)
+            continue
         error = {"code": "CTL-039", "message": f"the run ended as {run.status} before it was done"}
         failed(act, each.id, error)

@@ -57,11 +57,11 @@ def stop(act: Act, run: Row[Any], wish: Wish, asked: Asked | None = None) -> str
     if ends and run.wanted is not None and wish.mode != "cancel":
         msg = "the run is ending already"
         raise StateConflict(msg, code="CTL-036", found=run.wanted, hint="wait for it, or cancel")
+    operation = (_before_it_runs if run.status in _WAITING else _while_it_runs)(act, run, wish, asked)
     if ends:
+        # Behind the run, as whoever writes down its end does: in the other order the two would wait for each other.
         _unwanted(act, run.job_id)
-    if run.status in _WAITING:
-        return _before_it_runs(act, run, wish, asked)
-    return _while_it_runs(act, run, wish, asked)
+    return operation
 
 
 def _unwanted(act: Act, job_id: int) -> None:

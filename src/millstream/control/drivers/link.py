@@ -88,9 +88,11 @@ class DriverLink:
             self._secrets = {name: str(value) for name, value in values.items()}
             self._send(SecretValues(run=self._spec.run, token=self._spec.token, values=self._secrets))
 
-    def renewed(self, left_ms: int) -> bool:
-        """Say that the run is still this node's; whether it could be said."""
-        sent = time.clock_gettime(time.CLOCK_BOOTTIME)
+    def renewed(self, left_ms: int, sent: float) -> bool:
+        """Say that the run was this node's at `sent`, by `CLOCK_BOOTTIME`; whether it could be said.
+
+        A node that stood still between its renewal and this line must not promise its driver time that is over.
+        """
         return self._send(Renewed(run=self._spec.run, token=self._spec.token, left_ms=left_ms, sent=sent))
 
     def request(self, id: str, action: str, *, to: str = "", form: str = "canonical") -> None:

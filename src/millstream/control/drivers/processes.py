@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from millstream.checkpoint.owner import ProcessIdentity
+from millstream.checkpoint.owner import ProcessIdentity, process_of, this_process
 from millstream.contract.driver_protocol import DriverIdentity
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -25,7 +25,28 @@ def is_alive(identity: DriverIdentity) -> bool:
     child = _children.get(identity.pid)
     if child is not None and child.poll() is not None:
         del _children[identity.pid]
-    return not _process(identity).is_gone
+    process = _process(identity)
+    # A process of an earlier start of the machine has ended with it.
+    return process.boot == this_process().boot and not process.is_gone
+
+
+def is_elsewhere(identity: DriverIdentity) -> bool:
+    """Whether it is a process of this machine that cannot be seen from here: process ids of another container mean nothing."""
+    return _process(identity).boot == this_process().boot and not _process(identity).is_here
+
+
+def found_in(folder: Path, module: str, token: int) -> DriverIdentity | None:
+    """The process that was started for a folder and has not said so yet: whoever started it may have ended in that moment."""
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal():
+            with contextlib.suppress(OSError):
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                if module.encode() in words and str(folder).encode() in words:
+                    me = process_of(int(place.name))
+                    return DriverIdentity(
+                        pid=me.pid, started=me.started, boot=me.boot, namespace=me.namespace, host=me.host, token=token
+                    )
+    return None
 
 
 def kill(identity: DriverIdentity) -> None:

@@ -108,6 +108,13 @@ def release(act: Act, name: str, token: int) -> None:
     act.connection.execute(matching.values(owner=None, expires_at=act.now))
 
 
+def take_back(act: Act, name: str, token: int) -> bool:
+    """Free a lease that ran out; `False` says that its owner renewed it meanwhile."""
+    matching = lease.c.name == name, lease.c.token == token, lease.c.expires_at <= act.now
+    freed = update(lease).where(*matching).values(owner=None)
+    return act.connection.execute(freed.returning(lease.c.name)).first() is not None
+
+
 def owned_runs(act: Act, owner: str) -> list[Row[Any]]:
     """Runs that this node answers for, whichever process of it claimed them."""
     matching = execution.c.node_id == owner, execution.c.status.in_(OWNED)
@@ -120,7 +127,7 @@ def expired(act: Act) -> list[Row[Any]]:
     name = literal("job:").concat(job).concat(":").concat(slot)
     joined = execution.join(lease, lease.c.name == name)
     matching = execution.c.status.in_(OWNED), lease.c.expires_at <= act.now, lease.c.token == execution.c.token
-    return list(act.connection.execute(select(execution).select_from(joined).where(*matching)))
+    return list(act.connection.execute(select(execution).select_from(joined).where(*matching).order_by(execution.c.id)))
 
 
 def _is_postgres(act: Act) -> bool:

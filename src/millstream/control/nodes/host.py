@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from millstream.contract.driver_protocol import DriverReport, RunSpec
 
 OnReport = Callable[[DriverReport], None]
+
+
+def boot_seconds() -> float:
+    """A clock that counts while the machine sleeps, and is one for all processes of it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Link(Protocol):
@@ -27,8 +33,8 @@ class Link(Protocol):
         """Send what the run may know."""
         ...
 
-    def renewed(self, left_ms: int) -> bool:
-        """The node still holds the run; whether that could be said."""
+    def renewed(self, left_ms: int, sent: float) -> bool:
+        """The node held the run at `sent` (`boot_seconds`), for so long; whether that could be said."""
         ...
 
     def request(self, id: str, action: str, *, to: str = "", form: str = "canonical") -> None:

@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import IO
 
+from millstream.contract.run_folder import write_durably
 from millstream.control.refusals import StateConflict
 
 
@@ -43,6 +44,7 @@ def _locked(path: Path) -> IO[str]:
 
 
 def _kept(path: Path) -> str:
+    """Written whole or not at all: a node that is killed here must not come back without a name."""
     if not path.exists():
-        path.write_text(f"node-{uuid.uuid4().hex[:8]}\n")
+        write_durably(path, f"node-{uuid.uuid4().hex[:8]}\n".encode())
     return path.read_text().strip()

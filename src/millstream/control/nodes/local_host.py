@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from pathlib import Path
 
 import msgspec
 
 from millstream.contract.driver_protocol import DriverIdentity, DriverReport, RunSpec
 from millstream.contract.run_folder import BadRunFolder, DriverFolder
-from millstream.control.drivers.launch import launch
+from millstream.control.drivers.launch import MODULE, launch
 from millstream.control.drivers.link import DriverLink
-from millstream.control.drivers.processes import is_alive, kill
+from millstream.control.drivers.processes import found_in, is_alive, is_elsewhere, kill
 from millstream.control.nodes.host import OnReport
 
 _REPORT = msgspec.json.Decoder(DriverReport)
@@ -44,12 +45,19 @@ class LocalDrivers:
 
     def _identity(self, folder: DriverFolder) -> DriverIdentity | None:
         with contextlib.suppress(BadRunFolder):
-            return self._launched.get(folder.root) or folder.read_identity()
+            known = self._launched.get(folder.root) or folder.read_identity()
+            if known is None and folder.spec.exists():
+                known = found_in(folder.root, MODULE, folder.read_spec().token)
+            return known
         return None
 
     def is_alive(self, run: str, token: int) -> bool | None:
         """Whether its process lives; `None` while it has not said who it is."""
-        identity = self._identity(self.folder(run, token))
+        folder = self.folder(run, token)
+        identity = self._identity(folder)
+        if identity is not None and is_elsewhere(identity):
+            # A node whose container was replaced cannot see its old processes, but they would still listen.
+            return _listens(folder)
         return None if identity is None else is_alive(identity)
 
     def last_words(self, run: str, token: int, *, after: int) -> list[DriverReport]:
@@ -74,6 +82,16 @@ class LocalDrivers:
         identity = self._identity(self.folder(run, token))
         if identity is not None:
             kill(identity)
+
+
+def _listens(folder: DriverFolder) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, folder.socket_address() as address:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(address)
+        except OSError:
+            return False
+        return True
 
 
 def _journal(folder: DriverFolder) -> list[DriverReport]:

@@ -17,8 +17,11 @@ from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import Failure
 
 
-def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False) -> None:
-    """The run failed, or is cancelled if that is what was wanted; what was not durable is done again by the next attempt."""
+def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False, counts: bool = True) -> None:
+    """The run failed, or is cancelled if that is what was wanted; what was not durable is done again by the next attempt.
+
+    A run whose driver never began (`counts` is false) has done nothing that its job could be blamed for.
+    """
     if is_cancelled:
         reason = act.cause(f"ended by force: {cause}")
         move(
@@ -27,7 +30,7 @@ def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False) -> 
         for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
             done(act, each.id, status=Status.CANCELLED)
     else:
-        failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-052")
+        failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-052", counts=counts)
         fail(act, run, failure, cause, token=run.token)
     release(act, lease_name(run.job_id, run.slot_no), run.token)
     settle(act, run_of(act, run.execution_id))

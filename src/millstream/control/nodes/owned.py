@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import threading
 from typing import Any
 
 from sqlalchemy import Row
@@ -35,8 +36,11 @@ class OwnedRun:
     is_dumped: bool = False
     """It was silent, and asked what its threads do."""
     cancelled_at: float | None = None
+    taken: int = 0
+    """The newest report that came: the link and the disk may tell the same."""
     inbox: collections.deque[DriverReport] = dataclasses.field(default_factory=collections.deque)
     live: LiveView = dataclasses.field(default_factory=LiveView)
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, run: Row[Any], token: int, since: float) -> OwnedRun:
@@ -53,8 +57,10 @@ class OwnedRun:
     def take(self, report: DriverReport) -> None:
         """A report came; a driver that is connected to again tells some of them twice."""
         self.live.note(report)
-        if report.seq > 0:
-            self.inbox.append(report)
+        with self.lock:
+            if report.seq > max(self.taken, self.seq):
+                self.taken = report.seq
+                self.inbox.append(report)
 
     def waiting(self, limit: int) -> list[DriverReport]:
         """Reports that are not written down yet; they stay until `written` says that they are."""

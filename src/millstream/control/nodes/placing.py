@@ -66,6 +66,11 @@ def _params(options: StartOptions) -> dict[str, Any]:
     return {**options.params, **{name: value for name, value in interval.items() if value is not None}}
 
 
+def secret_names(act: Act, run: Row[Any]) -> list[str]:
+    """The secrets that a run names."""
+    return list((version_of(act, run.job_id, run.job_version).plan or {}).get("secrets", []))
+
+
 def checkpoint_of(settings: JobSettings, root: Path, job: str, slot: int) -> str:
     """The directory of a slot's checkpoint: the first slot has the job's own."""
     base = settings.checkpoint or str(root / job)

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from sqlalchemy import Row, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -22,6 +23,7 @@ from millstream.control.nodes.claims import lease_name, release
 from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
+from millstream.control.texts import storable
 
 StateData = Callable[[int], dict[str, Any] | None]
 """What the manifest of an epoch says, as the index keeps it."""
@@ -38,18 +40,19 @@ class ReportWriter:
         self._act, self._token, self._state_data = act, token, state_data
 
     def write(self, run: Row[Any], reports: list[DriverReport]) -> bool:
-        """Take reports in their order; `False` says that the run has come to its end by them."""
+        """Take reports in their order; `False` says that the run is another's by now."""
         seq = (run.driver or {}).get("seq", 0) if (run.driver or {}).get("token") == self._token else 0
-        fresh = [report for report in reports if report.seq > seq]
+        fresh = [_storable(report) for report in reports if report.seq > seq]
         if not fresh:
             return True
-        self._count(run, [report.body for report in fresh if report.type == "epoch"], fresh[-1].seq)
+        if not self._count(run, [report.body for report in fresh if report.type == "epoch"], fresh[-1].seq):
+            return False
         epochs = [report for report in fresh if report.type == "epoch"]
         for report in epochs[-_KEPT_ROWS:]:
             self._epoch(run.execution_id, report)
         for report in fresh:
             self._one(run.execution_id, report)
-        return not any(report.type == "result" for report in fresh)
+        return True
 
     def _one(self, run: str, report: DriverReport) -> None:
         match report.type:
@@ -62,8 +65,11 @@ class ReportWriter:
             case "result":
                 end(self._act, run_of(self._act, run), self._token, report.body)
 
-    def _count(self, run: Row[Any], epochs: list[dict[str, Any]], seq: int) -> None:
-        """Rows in the run's own row; the newest epoch stands there for lists of runs."""
+    def _count(self, run: Row[Any], epochs: list[dict[str, Any]], seq: int) -> bool:
+        """Rows in the run's own row; the newest epoch stands there for lists of runs. `False`: it is another's by now.
+
+        The row stays locked until all reports are written: nobody can take the run away between two of them.
+        """
         values: dict[str, Any] = {"driver": {**(run.driver or {}), "token": self._token, "seq": seq}}
         if epochs:
             rows, newest = sum(each["rows_in"] for each in epochs), epochs[-1]
@@ -73,7 +79,9 @@ class ReportWriter:
             values["throughput"] = round(newest["rows_in"] / max(newest["seconds"], 0.001), 2)
             names = ("epoch", "rows_in", "rows_out", "seconds", "lag", "watermark", "terminal")
             values["progress"] = {name: newest.get(name) for name in names}
-        self._act.connection.execute(update(execution).where(execution.c.id == run.id).values(**values))
+        mine = execution.c.id == run.id, execution.c.token == self._token, execution.c.status.in_(OWNED)
+        counted = update(execution).where(*mine).values(**values).returning(execution.c.id)
+        return self._act.connection.execute(counted).first() is not None
 
     def _state(self, run: str, report: DriverReport) -> None:
         row, body = run_of(self._act, run), report.body
@@ -143,6 +151,10 @@ class ReportWriter:
         for step, count in report.body["steps"].items():
             values = {"execution_id": run, "epoch": report.body["epoch"], "step_uid": step, "count": count}
             self._insert(dead_letter, {**values, "reason": "dead_letter", "create_time": self._act.now})
+
+
+def _storable(report: DriverReport) -> DriverReport:
+    return msgspec.structs.replace(report, body=storable(report.body))
 
 
 def end(act: Act, run: Row[Any], token: int, body: dict[str, Any]) -> None:

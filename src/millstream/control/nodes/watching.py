@@ -14,6 +14,8 @@ SILENT_SECONDS = 30.0
 HUNG_SECONDS = 60.0
 """And for so long is ended."""
 CANCEL_SECONDS = 30.0
+_UNWATCHED_SECONDS = 5.0
+"""A node that did not look for so long slept or waited for the database: how long drivers were silent, it cannot know."""
 
 
 class Watching:
@@ -21,9 +23,14 @@ class Watching:
 
     def __init__(self, host: DriverHost, monotonic: Callable[[], float]) -> None:
         self._host, self._monotonic = host, monotonic
+        self._looked = self._watched_since = monotonic()
 
     def lost(self, runs: list[OwnedRun]) -> list[tuple[OwnedRun, str]]:
         """Runs whose driver is gone or has to go, with the reason."""
+        now = self._monotonic()
+        if now - self._looked > _UNWATCHED_SECONDS:
+            self._watched_since = now
+        self._looked = now
         found = [(owned, self._cause(owned)) for owned in runs]
         return [(owned, cause) for owned, cause in found if cause is not None]
 
@@ -50,7 +57,7 @@ class Watching:
         return None if words else "its driver ended without a word"
 
     def _of_silent(self, owned: OwnedRun, now: float) -> str | None:
-        heard = max(owned.since, 0.0 if owned.link is None else owned.link.last_heard)
+        heard = max(owned.since, self._watched_since, 0.0 if owned.link is None else owned.link.last_heard)
         if now - heard > HUNG_SECONDS:
             return f"its driver said nothing for {HUNG_SECONDS:g} s"
         if now - heard > SILENT_SECONDS and owned.link is not None and not owned.is_dumped:

@@ -15,8 +15,10 @@ from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.restart.rules import Failure, RestartRule, Verdict, decide, forgiven
+from millstream.control.texts import storable
 
 _LONGEST = 4000
+_LONGEST_CODE = 32
 
 
 def fail(act: Act, run: Row[Any], failure: Failure, message: str, *, token: int | None) -> bool:
@@ -25,10 +27,11 @@ def fail(act: Act, run: Row[Any], failure: Failure, message: str, *, token: int 
     rule, max_retries = _rule_of(act, run)
     kept = forgiven(rule, past, failure.at)
     retries = run.retry_count if len(kept) == len(past) else len(kept)
-    cause = act.cause(message[:_LONGEST], code=failure.code, domain=failure.domain)
+    message = storable(message)[:_LONGEST]
+    cause = act.cause(message, code=failure.code, domain=failure.domain)
     written = {
-        "error_message": message[:_LONGEST],
-        "error_code": failure.code,
+        "error_message": message,
+        "error_code": storable(failure.code)[:_LONGEST_CODE],
         "error_class": failure.domain,
         "failures": [each.isoformat() for each in ([*kept, failure.at] if failure.counts else kept)],
         "node_id": None,
