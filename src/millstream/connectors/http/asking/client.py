@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import re
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -19,7 +17,8 @@ from millstream.connectors.http.asking.auth import Credential
 from millstream.connectors.http.asking.library import httpcore2, httpx2
 from millstream.connectors.http.asking.packing import unpacked_parts
 from millstream.connectors.http.asking.secrets import Lookup, resolved
-from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, OpenSockets, checked_pool
+from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, CheckedPool, OpenSockets
+from millstream.connectors.http.asking.wire import Origin, WireRequest
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, secret_names, with_texts
 from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
 from millstream.connectors.http.settings import ClientLimits
@@ -46,9 +45,8 @@ class HttpClient:
     ) -> None:
         self._allowed, self._limits, self._clock = allowed, limits, clock
         self._sockets = OpenSockets()
-        self._pool = checked_pool(allowed, self._sockets, _tls(limits.ca_file))
-        steps = ("connect", "read", "write", "pool")
-        self._extensions = {"timeout": dict.fromkeys(steps, limits.step_seconds)}
+        context = _tls(limits.ca_file)
+        self._pool = CheckedPool(allowed, self._sockets, context, step_seconds=limits.step_seconds)
 
     def send(self, request: PageRequest, lookup: Lookup, credential: Credential | None = None) -> HttpAnswer:
         """The answer to a request, with its body whole.
@@ -93,10 +91,9 @@ class HttpClient:
         raise httpx2.TooManyRedirects(msg)
 
     def _sent(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
-        answer = self._pool.handle_request(_wire_request(request, credential, self._extensions))
-        with contextlib.closing(answer):
+        with self._pool.asked(_wire_request(request, credential)) as answer:
             headers = _headers(answer.headers)
-            parts = unpacked_parts(answer.iter_stream(), headers.get("content-encoding", ""))
+            parts = unpacked_parts(answer.parts, headers.get("content-encoding", ""))
             return HttpAnswer(answer.status, headers, self._body(parts, until))
 
     def _body(self, parts: Iterable[bytes], until: float) -> bytes:
@@ -150,7 +147,7 @@ def _not_sendable(found: str) -> StepFailed:
     return StepFailed(msg, code="HTTP-018", found=found, hint=hint)
 
 
-def _wire_request(request: PageRequest, credential: Credential | None, extensions: Any) -> httpcore2.Request:
+def _wire_request(request: PageRequest, credential: Credential | None) -> WireRequest:
     mine = credential or Credential()
     headers = {name.lower(): (name, value) for name, value in (*_USUAL, *request.headers, *mine.headers)}
     content = _content(request, headers)
@@ -162,12 +159,12 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
     target = base.raw_path
     if query := urlencode((*request.query, *mine.query)).encode("ascii"):
         target += (b"&" if b"?" in target else b"?") + query
-    return httpcore2.Request(
+    return WireRequest(
+        _origin(request.url),
         request.method,
-        httpcore2.URL(scheme=base.raw_scheme, host=base.raw_host, port=base.port, target=target),
-        headers=[(b"Host", base.netloc), *(_encoded(name, value) for name, value in headers.values())],
-        content=content,
-        extensions=extensions,
+        target,
+        [(b"Host", base.netloc), *(_encoded(name, value) for name, value in headers.values())],
+        content,
     )
 
 
@@ -186,6 +183,12 @@ def _content(request: PageRequest, headers: dict[str, tuple[str, str]]) -> bytes
 def _parsed(url: str) -> httpx2.URL:
     """An address, whose query may be followed by more. Most pages are asked for at one address."""
     return httpx2.URL(url)
+
+
+@functools.lru_cache(maxsize=256)
+def _origin(url: str) -> Origin:
+    base = _parsed(url)
+    return Origin(base.scheme, base.raw_host.decode("ascii"), base.port or (443 if base.scheme == "https" else 80))
 
 
 def _loses_rows(request: PageRequest, answer: HttpAnswer) -> bool:
