@@ -25,6 +25,7 @@ from millstream.connectors.http.settings import ClientLimits
 from millstream.errors import StepFailed
 
 _MOST_REDIRECTS = 5
+_QUESTIONS = ("GET", "HEAD")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _USUAL = (("Accept", "*/*"), ("Accept-Encoding", "gzip, deflate"), ("User-Agent", "millstream"))
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -48,8 +49,17 @@ class HttpClient:
         context = _tls(limits.ca_file)
         self._pool = CheckedPool(allowed, self._sockets, context, step_seconds=limits.step_seconds)
 
-    def send(self, request: PageRequest, lookup: Lookup, credential: Credential | None = None) -> HttpAnswer:
+    def send(
+        self, request: PageRequest, lookup: Lookup, credential: Credential | None = None, *, may_turn: bool = True
+    ) -> HttpAnswer:
         """The answer to a request, with its body whole.
+
+        Args:
+            request: what is asked, with secrets by name.
+            lookup: gives secrets.
+            credential: what goes to the host of the request alone.
+            may_turn: whether a redirect of 301 or 302 turns a POST into a GET, as those behind a login mean it. Else that redirect
+                is the answer: what was to be sent would not reach where it is told to go. 303 says that it has arrived.
 
         Raises:
             NoAnswer: none came.
@@ -61,7 +71,7 @@ class HttpClient:
             filled = with_texts(request, lambda text: resolved(text, lookup))
             filled = dataclasses.replace(filled, url=resolved(filled.url, lambda name: quote(lookup(name), safe="")))
         try:
-            return self._followed(filled, credential, self._clock() + self._limits.answer_seconds)
+            return self._followed(filled, credential, self._clock() + self._limits.answer_seconds, may_turn=may_turn)
         except (*CONNECTION_PROBLEMS, httpx2.HTTPError) as problem:
             raise NoAnswer(_told(problem, request)) from None
         except httpx2.InvalidURL:
@@ -74,12 +84,15 @@ class HttpClient:
             msg_0 = "text that is no Unicode: half of a pair of surrogates"
             raise _not_sendable(msg_0) from None
 
-    def _followed(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
+    def _followed(
+        self, request: PageRequest, credential: Credential | None, until: float, *, may_turn: bool
+    ) -> HttpAnswer:
         """The answer that leads nowhere else. Credentials go to the host they are for alone."""
         for _ in range(_MOST_REDIRECTS + 1):
             answer = self._sent(request, credential, until)
             target = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or target is None or _loses_rows(request, answer):
+            is_turned = answer.status in (301, 302) and request.method not in _QUESTIONS
+            if answer.status not in _REDIRECTS or target is None or (is_turned and not may_turn):
                 return answer
             address = followed(full_url(request), target, self._allowed, what="a redirect")
             if host_of(address) != host_of(request.url):
@@ -151,7 +164,7 @@ def _wire_request(request: PageRequest, credential: Credential | None) -> WireRe
     mine = credential or Credential()
     headers = {name.lower(): (name, value) for name, value in (*_USUAL, *request.headers, *mine.headers)}
     content = _content(request, headers)
-    if content or request.method not in ("GET", "HEAD"):
+    if content or request.method not in _QUESTIONS:
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
         headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
@@ -191,18 +204,10 @@ def _origin(url: str) -> Origin:
     return Origin(base.scheme, base.raw_host.decode("ascii"), base.port or (443 if base.scheme == "https" else 80))
 
 
-def _loses_rows(request: PageRequest, answer: HttpAnswer) -> bool:
-    """Whether rows that are sent would not reach where they are told to go: these redirects turn sending into a question.
-
-    303 says that they have arrived, and that the answer lies elsewhere.
-    """
-    return bool(request.content) and answer.status in (301, 302)
-
-
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:
     """The request at its new address: 307 and 308 keep it, others turn it into a plain question."""
     moved = dataclasses.replace(request, url=address, query=())
-    is_kept = status in (307, 308) or request.method in ("GET", "HEAD")
+    is_kept = status in (307, 308) or request.method in _QUESTIONS
     return moved if is_kept else dataclasses.replace(moved, method="GET", json=None, form=(), content=b"")
 
 
