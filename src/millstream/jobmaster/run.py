@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -38,6 +37,7 @@ from millstream.jobmaster.savepoint.native import adopt_native
 from millstream.jobmaster.savepoint.of_run import RunSavepoints
 from millstream.model.counts import Counts, total
 from millstream.model.ids import Epoch
+from millstream.model.time import now_ms
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
 from millstream.plan.passes.bind import refuse_open
@@ -69,7 +69,7 @@ class Run:
     ) -> None:
         refuse_open(nodes_of(deployment))
         self.deployment, self.engine = deployment, engine
-        self._clock = clock or _wall_clock
+        self._clock = clock or now_ms
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._letter_limits = letter_limits(nodes_of(deployment))
         self._side = side
@@ -292,7 +292,3 @@ class Run:
         self._owned.is_settled = unfinished(self.phase) is not Unfinished.PUBLISH
         self._parts.add("the epoch in flight", self._coordinator.abort)
         self._parts.close(cause)
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000

@@ -58,8 +58,8 @@ class HttpClient:
             request: what is asked, with secrets by name.
             lookup: gives secrets.
             credential: what goes to the host of the request alone.
-            may_turn: whether a redirect of 301 or 302 turns a POST into a GET, as those behind a login mean it. Else that redirect
-                is the answer: what was to be sent would not reach where it is told to go. 303 says that it has arrived.
+            may_turn: whether a redirect of 301 or 302 turns a POST into a GET, as those behind a login mean it. Else that
+                redirect is the answer: what was to be sent would not reach where it is told to go. 303 says that it has arrived.
 
         Raises:
             NoAnswer: none came.
