@@ -35,7 +35,7 @@ DurationLike = str | int | float | dt.timedelta
 
 def now_ms() -> int:
     """This moment by the clock of this machine."""
-    return time.time_ns() // 1_000_000
+    return int(time.time() * 1000)
 
 
 def duration_ms(value: DurationLike, *, what: str = "duration") -> int:
