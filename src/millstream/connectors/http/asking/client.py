@@ -18,7 +18,7 @@ from millstream.connectors.http.asking.library import httpcore2, httpx2
 from millstream.connectors.http.asking.packing import unpacked_parts
 from millstream.connectors.http.asking.secrets import Lookup, resolved
 from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, CheckedPool, OpenSockets
-from millstream.connectors.http.asking.wire import Origin, WireRequest
+from millstream.connectors.http.asking.wire import WireOrigin, WireRequest
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, secret_names, with_texts
 from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
 from millstream.connectors.http.settings import ClientLimits
@@ -199,9 +199,9 @@ def _parsed(url: str) -> httpx2.URL:
 
 
 @functools.lru_cache(maxsize=256)
-def _origin(url: str) -> Origin:
+def _origin(url: str) -> WireOrigin:
     base = _parsed(url)
-    return Origin(base.scheme, base.raw_host.decode("ascii"), base.port or (443 if base.scheme == "https" else 80))
+    return WireOrigin(base.scheme, base.raw_host.decode("ascii"), base.port or (443 if base.scheme == "https" else 80))
 
 
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:

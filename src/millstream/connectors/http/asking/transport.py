@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from millstream.connectors.http.asking.addresses import AllowedHosts, check_reachable
 from millstream.connectors.http.asking.library import httpcore2
-from millstream.connectors.http.asking.wire import Origin, WireAnswer, WireConnection, WireRequest
+from millstream.connectors.http.asking.wire import WireAnswer, WireConnection, WireOrigin, WireRequest
 
 CONNECTION_PROBLEMS = (
     httpcore2.NetworkError,
@@ -71,7 +71,7 @@ class CheckedPool:
         finally:
             self._give_back(connection)
 
-    def _kept(self, origin: Origin) -> WireConnection | None:
+    def _kept(self, origin: WireOrigin) -> WireConnection | None:
         """A connection that rests, the last one used first; those that rested too long, or were left, are closed."""
         with self._lock:
             stale = [each for each in self._resting if each.is_stale()]
@@ -88,14 +88,14 @@ class CheckedPool:
             each.close()
         return found
 
-    def _opened(self, origin: Origin) -> WireConnection:
+    def _opened(self, origin: WireOrigin) -> WireConnection:
         opened = self._connected(origin)
         connection = WireConnection(origin, opened, self._seconds)
         with self._lock:
             self.connections.add(connection)
         return connection
 
-    def _connected(self, origin: Origin) -> socket.socket:
+    def _connected(self, origin: WireOrigin) -> socket.socket:
         if origin.scheme not in ("http", "https"):
             msg = f"the protocol {origin.scheme!r} is not spoken"
             raise httpcore2.UnsupportedProtocol(msg)
@@ -127,7 +127,7 @@ class CheckedPool:
             each.close()
 
 
-def _checked_stream(origin: Origin, allowed: AllowedHosts, seconds: float) -> httpcore2.NetworkStream:
+def _checked_stream(origin: WireOrigin, allowed: AllowedHosts, seconds: float) -> httpcore2.NetworkStream:
     """Look a host up once, look at all that it leads to, and connect to the first of these addresses that answers."""
     addresses = _looked_up(origin.host, origin.port)
     check_reachable(origin.host, addresses, allowed)

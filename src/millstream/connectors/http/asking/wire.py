@@ -21,7 +21,7 @@ _LONGEST_HEAD = 100 << 10
 _KEPT_SECONDS = 30.0
 
 
-class Origin(NamedTuple):
+class WireOrigin(NamedTuple):
     """Where a connection leads."""
 
     scheme: str
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 class WireRequest(NamedTuple):
     """A request as it is sent."""
 
-    origin: Origin
+    origin: WireOrigin
     method: str
     target: bytes
     headers: Headers
@@ -50,7 +50,7 @@ class WireAnswer(NamedTuple):
 class WireConnection:
     """A connection; one thread at a time asks."""
 
-    def __init__(self, origin: Origin, opened: socket.socket, seconds: float) -> None:
+    def __init__(self, origin: WireOrigin, opened: socket.socket, seconds: float) -> None:
         """`seconds` is the longest that one step may wait: some bytes sent, or some received."""
         self.origin = origin
         self._socket = opened
