@@ -22,6 +22,8 @@ _SECRET_PAIR = re.compile(
     r"auth|bearer|cookie|credential|jwt|key|passphrase|passw(or)?d|pwd|secret|session|sig(nature)?$|token",
     re.IGNORECASE,
 )
+_WRITTEN = re.compile(r"(\$\{secret:\w+\})|(?:(?!\$\{secret:\w+\}).)+", re.DOTALL)
+"""A secret by name, or what stands beside it."""
 _NAMED = re.compile(r"((Bearer|Basic|Token) )?\$\{\w+:\w+\}")
 """All of a value is named, apart from the word that says of which kind it is."""
 
@@ -81,8 +83,9 @@ def shown_pairs(values: object, name: str = "") -> object:
         return {each: shown_pairs(value, str(each)) for each, value in values.items()}
     if isinstance(values, (list, tuple)):
         return [shown_pairs(value, name) for value in values]
-    is_hidden = isinstance(values, str) and _SECRET_PAIR.search(name) is not None and not _NAMED.fullmatch(values)
-    return HIDDEN if is_hidden else values
+    if not isinstance(values, str) or _SECRET_PAIR.search(name) is None or _NAMED.fullmatch(values):
+        return values
+    return _WRITTEN.sub(lambda found: found[1] or HIDDEN, values)
 
 
 def shown_words(words: Sequence[str]) -> Iterator[str]:
