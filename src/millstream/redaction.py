@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 HIDDEN = "***"
 REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -17,6 +17,15 @@ _PARAMETER = re.compile(
     r"(?P<name>\b[\w.-]*(?:passw(?:or)?d|pwd|secret[._-]?access[._-]?key)=)(?P<secret>[^\s&'\";,]+)", re.IGNORECASE
 )
 _SECRET_SETTING = re.compile(r"secret|passw(or)?d|token|(access|account|api)[._-]?key|credential", re.IGNORECASE)
+
+_SECRET_PAIR = re.compile(
+    r"auth|bearer|cookie|credential|jwt|key|passphrase|passw(or)?d|pwd|secret|session|sig(nature)?$|token",
+    re.IGNORECASE,
+)
+_WRITTEN = re.compile(r"(\$\{secret:\w+\})|(?:(?!\$\{secret:\w+\}).)+", re.DOTALL)
+"""A secret by name, or what stands beside it."""
+_NAMED = re.compile(r"((Bearer|Basic|Token) )?\$\{\w+:\w+\}")
+"""All of a value is named, apart from the word that says of which kind it is."""
 
 
 class SecretUrl(str):
@@ -66,6 +75,17 @@ def shown_setting(key: str, value: str) -> str:
     """The value of a setting as people may see it: one that is named like a secret is hidden."""
     is_hidden = _SECRET_SETTING.search(key) is not None and REFERENCE.fullmatch(value) is None
     return HIDDEN if is_hidden else shown_url(value)
+
+
+def shown_pairs(values: object, name: str = "") -> object:
+    """What goes along with a request, such as headers, as people may see it: hidden where it may be a secret by its name."""
+    if isinstance(values, Mapping):
+        return {each: shown_pairs(value, str(each)) for each, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [shown_pairs(value, name) for value in values]
+    if not isinstance(values, str) or _SECRET_PAIR.search(name) is None or _NAMED.fullmatch(values):
+        return values
+    return _WRITTEN.sub(lambda found: found[1] or HIDDEN, values)
 
 
 def shown_words(words: Sequence[str]) -> Iterator[str]:

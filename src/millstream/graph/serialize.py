@@ -63,7 +63,10 @@ def _step_to_json(step: Step, *, portable: bool) -> dict[str, Any]:
     operation = step.operation
     if portable:
         _refuse_unportable(operation, step.id)
-    in_general = {name: encoded(getattr(operation, name)) for name in written_fields(type(operation))}
+    contents = {name: getattr(operation, name) for name in written_fields(type(operation))}
+    if not portable:
+        contents = {name: each.shown if isinstance(each, ConnectorSpec) else each for name, each in contents.items()}
+    in_general = {name: encoded(content) for name, content in contents.items()}
     return {
         "id": step.id,
         "uid": step.uid,

@@ -28,7 +28,7 @@ from millstream.jobmaster.engine_side import EngineSide
 from millstream.jobmaster.ownership import Ownership, Permission, store_of
 from millstream.jobmaster.participants import SinkParticipant
 from millstream.jobmaster.planner.origin import open_planner
-from millstream.jobmaster.planner.planner import Clock, wall_clock
+from millstream.jobmaster.planner.planner import Clock
 from millstream.jobmaster.progress import Progress, PublishedEpoch
 from millstream.jobmaster.reports import acknowledged, check_number, read_reports, staged_epoch
 from millstream.jobmaster.requests import Requests
@@ -37,6 +37,7 @@ from millstream.jobmaster.savepoint.native import adopt_native
 from millstream.jobmaster.savepoint.of_run import RunSavepoints
 from millstream.model.counts import Counts, total
 from millstream.model.ids import Epoch
+from millstream.model.time import now_ms
 from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan, plan_from_json
 from millstream.plan.passes.bind import refuse_open
@@ -68,7 +69,7 @@ class Run:
     ) -> None:
         refuse_open(nodes_of(deployment))
         self.deployment, self.engine, self._side = deployment, engine, side
-        self._clock = clock or wall_clock
+        self._clock = clock or now_ms
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
         self._letter_limits = letter_limits(nodes_of(deployment))
         self._control = control = control or RunControl()

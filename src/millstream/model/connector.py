@@ -17,7 +17,7 @@ from millstream.model.guarantee import Guarantee, SinkCapability, SourceCapabili
 from millstream.model.mode import Mode
 from millstream.model.params import names_in
 from millstream.model.schema import Schema
-from millstream.redaction import shown_url
+from millstream.redaction import shown_pairs, shown_url
 
 Options = Mapping[str, Any]
 NewerOutput = Literal["refuse", "keep", "truncate"]
@@ -27,6 +27,8 @@ WriteKind = Literal["append", "replace", "upsert"]
 WRITE = "write"
 """The option that says it. A sink declares it with the kinds it takes, see `write_option`; without it, rows are added."""
 _REQUIRED = object()
+_SENT_PAIRS = ("headers", "params", "form", "json")
+"""Options with names that the other side has chosen."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class ConnectorSpec:
 
     name: str
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shown(self) -> ConnectorSpec:
+        """The same as people may see it: without what goes along with requests under a name that secrets have."""
+        pairs = {name: shown_pairs(self.options[name]) for name in _SENT_PAIRS if name in self.options}
+        return dataclasses.replace(self, options={**self.options, **pairs})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

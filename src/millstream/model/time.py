@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import time
 
 from millstream.errors import InvalidSchema, InvalidStep, StepFailed
 
@@ -30,6 +31,11 @@ LONGEST_DURATION = 365_250 * _UNITS["d"]
 """A thousand years: so long before and behind the present there are still timestamps, and sums of durations are no matter."""
 
 DurationLike = str | int | float | dt.timedelta
+
+
+def now_ms() -> int:
+    """This moment by the clock of this machine."""
+    return int(time.time() * 1000)
 
 
 def duration_ms(value: DurationLike, *, what: str = "duration") -> int:

@@ -49,7 +49,7 @@ class BoundedRun:
             "retained": 10,
             **world.fill(self._rows),
         }
-        self._known, self._came, self._before = set(), set(), ""
+        self._known, self._came, self._durable, self._before = set(), set(), set(), ""
         self._is_decided = False
 
     def play(self, kills):
@@ -98,9 +98,12 @@ class BoundedRun:
             self.problems.append(f"{where}: committed pages were fetched again, such as ids {again[0][:5]}")
         if again := came & published:
             self.problems.append(f"{where}: {len(again)} committed rows came through the job again")
-        if self._before.startswith(_AFTER_DURABLE) and came & self._came:
-            self.problems.append(f"{where}: {len(came & self._came)} durable rows came again after {self._before}")
+        if again := came & self._durable:
+            self.problems.append(f"{where}: {len(again)} durable rows came again after {self._before}")
         self._came, self._before = self._came | came, failpoints
+        if failpoints.startswith(_AFTER_DURABLE) and came:
+            # What was under way in an earlier start came again first. A start in which nothing came has ended nothing.
+            self._durable = set(self._came)
 
     def _seen(self):
         path = self._folder / "seen" / str(self.starts)

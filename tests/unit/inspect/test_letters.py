@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.unit.runs.replay_job import ask, build, expected, total_of, totals, written
 
@@ -191,6 +192,39 @@ def test_letters_in_postgresql(postgres, tmp_path, mode):
     first = box.told()[0].letter.id
     assert box.remove(lambda letter: letter.id == first).rows == 1
     assert len(box.told()) == 2
+
+
+def test_a_letter_that_takes_the_place_of_another_is_not_removed_for_it(postgres, tmp_path):
+    """PostgreSQL gives the place of a deleted row to the next one, also between the look at the rows and their removal."""
+    postgres.execute("DROP SCHEMA IF EXISTS public CASCADE")
+    postgres.execute("CREATE SCHEMA public")
+    rows = [{"k": "a", "n": n, "at": n} for n in (3, 4, 6, 9)]
+    job = build(tmp_path, rows, dead=lambda step: ms.jdbc(postgres.url, table=f"dead_{step}", mode="insert"))
+    run(job, tmp_path)
+    box = box_of(job, tmp_path, "shape")
+    first, *others = box.told()
+    replaced = []
+
+    def is_first(letter):
+        if not replaced:
+            replaced.append(replace_first(postgres))
+        return letter.id == first.letter.id
+
+    assert box.remove(is_first).rows == 1
+    assert len(box.told()) == len(others) + sum(replaced)
+
+
+def replace_first(postgres):
+    """Whether somebody else could put another letter into the place of the first."""
+    with psycopg.connect(postgres.url, autocommit=True) as other:
+        other.execute("SET lock_timeout = '300ms'")
+        try:
+            other.execute("DELETE FROM dead_shape WHERE ctid = '(0,1)'")
+            other.execute("VACUUM dead_shape")
+            other.execute("INSERT INTO dead_shape SELECT * FROM dead_shape LIMIT 1")
+        except psycopg.errors.LockNotAvailable:
+            return False
+    return True
 
 
 @pytest.mark.kafka

@@ -1,4 +1,7 @@
 import datetime as dt
+import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from millstream.model.time import (
     MIN_TIME,
     duration_ms,
     instant_text,
+    now_ms,
     positive_ms,
     to_datetime,
 )
@@ -105,3 +109,12 @@ def test_the_longest_durations_overflow_nothing():
     kept.sink("o", ms.collect("o"))
     made = run_job(job, {"in": [{"k": "a", "at": 1_700_000_000_000}]}, rows_per_epoch=1)["o"]
     assert [(row["window_start"].year, row["window_end"].year) for row in made] == [(1970, 2970)]
+
+
+def test_the_moment_is_read_off_the_clock_in_one_place():
+    before = time.time() * 1000
+    assert before - 1 <= now_ms() <= time.time() * 1000
+    by_hand = re.compile(r"time_ns\(\) *// *1_?000_?000|\btime\(\) *\* *1_?000")
+    package = Path(ms.__file__).parent
+    found = [str(path) for path in package.rglob("*.py") if by_hand.search(path.read_text())]
+    assert found == [str(package / "model" / "time.py")]

@@ -96,6 +96,28 @@ def test_no_layer_shows_a_password(layer):
     assert "hunter2" not in f"{shown} {layers!r}"
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_layer_shows_what_goes_along_with_a_request_and_is_named_as_secrets_are(layer):
+    headers = {"X-Vault-Token": "hunter2", "Cookie": "sid=hunter2${secret:X}", "X-Auth": "hunter2", "Accept": "a/b"}
+    named = {"Authorization": "Bearer ${secret:T}", "X-Api-Key": "${secret:K}"}
+    job = ms.Job("sends", guarantee="at_least_once")
+    body = {"inside": [{"my_token": "hunter2", "page": 1}]}
+    source = ms.http(
+        "https://h/x", method="POST", headers={**headers, **named}, params={"our_token": "hunter2"}, json=body
+    )
+    job.source("rows", source, schema="id long").sink("out", ms.http("https://h/y", headers=headers))
+    layers = job.compile()
+    written = to_json(layers, layer, portable=False)
+    assert "hunter2" not in f"{explain(layers, layer)} {mermaid(layers, layer)} {json.dumps(written)}"
+    options = written["job"]["steps"][0]["connector"]["options"]
+    # Which secrets a job names stays to be seen.
+    shown = {"X-Vault-Token": "***", "Cookie": "***${secret:X}", "X-Auth": "***", "Accept": "a/b"}
+    assert options["headers"] == {**shown, **named}
+    assert options["json"] == {"inside": [{"my_token": "***", "page": 1}]}
+    # What another process reads back is whole.
+    assert from_json(to_json(layers, layer)).model == layers.model
+
+
 def test_stores_are_read_with_the_secret_too(monkeypatch, tmp_path):
     monkeypatch.setenv("FOLDER", tmp_path.name)
     url = f"sqlite:///{tmp_path.parent}/${{secret:FOLDER}}/manifests.db"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from millstream.connectors.http.asking.actions import StatusRule
@@ -15,11 +14,7 @@ from millstream.connectors.http.asking.rates import RateRules
 from millstream.connectors.http.settings import ClientLimits
 from millstream.errors import MillstreamError
 from millstream.model.secret import secret
-
-
-def wall_clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+from millstream.model.time import now_ms
 
 
 def opened_exchange(
@@ -41,5 +36,5 @@ def opened_exchange(
         client = HttpClient(allowed, limits)
     except MillstreamError as problem:
         raise (problem if step is None else problem.of_step(step)) from None
-    keeper = CredentialKeeper(auth, client, lookup, wall_clock)
-    return client, Exchange(client, keeper, rules, rates, lookup, ExchangeClock(wall_clock, wait))
+    keeper = CredentialKeeper(auth, client, lookup, now_ms)
+    return client, Exchange(client, keeper, rules, rates, lookup, ExchangeClock(now_ms, wait))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from millstream.connectors.http.asking.exchange import Exchange
 from millstream.connectors.http.decoding import KeptPage, PageDecoder
 from millstream.connectors.http.inference import schema_from
-from millstream.connectors.http.opening import opened_exchange, wall_clock
+from millstream.connectors.http.opening import opened_exchange
 from millstream.connectors.http.paging.page_request import shown_address
 from millstream.connectors.http.paging.pages import BodyFormat, FetchedPage, kept_records, page_of
 from millstream.connectors.http.paging.slices import ParentSlices, children
@@ -23,6 +23,7 @@ from millstream.contract.source import BadRecord
 from millstream.errors import InvalidSchema
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
+from millstream.model.time import now_ms
 
 
 class _TestPage(NamedTuple):
@@ -102,7 +103,7 @@ def _pause(seconds: float) -> bool:
 
 
 def _first_slice(settings: SourceSettings, exchange: Exchange) -> SliceState | None:
-    start = beginning(settings, "", wall_clock())
+    start = beginning(settings, "", now_ms())
     if isinstance(settings.slices, ParentSlices):
         assert settings.parent is not None
         assert settings.parent_body is not None

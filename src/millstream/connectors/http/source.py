@@ -13,7 +13,7 @@ from millstream.connectors.decided import decided_once
 from millstream.connectors.gathering import GatheringPause
 from millstream.connectors.http.asking.client import HttpClient
 from millstream.connectors.http.fetching import PageFetcher
-from millstream.connectors.http.opening import opened_exchange, wall_clock
+from millstream.connectors.http.opening import opened_exchange
 from millstream.connectors.http.position import (
     ApiPosition,
     beginning,
@@ -31,6 +31,7 @@ from millstream.connectors.intake.reading import parts_of
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.errors import MillstreamError
 from millstream.model.connector import Options
+from millstream.model.time import now_ms
 
 _GATHERING_MS = 50
 """How often to look whether enough pages have come: to look takes time from those who fetch."""
@@ -60,7 +61,7 @@ class HttpEnumerator:
         """The moment that counts as now for all of a run: what steps of time go up to."""
         if self._began is None:
             name = f"http-run-{self._context.lineage}"
-            self._began = int(decided_once(self._context.log_dir, name, wall_clock))
+            self._began = int(decided_once(self._context.log_dir, name, now_ms))
         return self._began
 
     def advance(self, start: Position, credit: Credit) -> Advance:
@@ -75,7 +76,7 @@ class HttpEnumerator:
         is_enough = until > 0 or not is_filling or len(admitted) < len(waiting)
         if admitted and self._gathering.goes_on(is_enough=is_enough):
             # All of them would be read: none lies behind the epoch.
-            waiting, admitted, until = [], [], wall_clock() + _GATHERING_MS
+            waiting, admitted, until = [], [], now_ms() + _GATHERING_MS
         position = self._behind(position, admitted)
         left = waiting[len(admitted) :]
         lags = Counter[str]()

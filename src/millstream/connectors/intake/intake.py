@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from millstream.connectors.intake.log import IntakeLog, ReceivedEntry, delete_be
 from millstream.errors import CheckpointRefused, ExternalFailure
 
 _CLOSING_SECONDS = 10.0
+_GROUP_SECONDS = 0.01
+"""How long groups are apart at least: to make one durable takes time from those who receive, and nobody waits for single ones."""
 
 
 class Receiver(Protocol):
@@ -42,6 +45,8 @@ class Intake:
         self._folder, self._ahead_bytes, self._takes_rest = folder, ahead_bytes, takes_rest
         self._log = IntakeLog(folder, token) if file_bytes is None else IntakeLog(folder, token, file_bytes=file_bytes)
         self._changed = threading.Condition()
+        self._hurry = threading.Event()
+        """Set when somebody waits until all that was received is durable, or the intake closes."""
         self._received: deque[ReceivedEntry] = deque()
         self._unwritten = 0
         """How many entries were received and are not durable yet."""
@@ -129,6 +134,7 @@ class Intake:
         """End the threads and close the file."""
         with self._changed:
             self.is_closed = True
+            self._hurry.set()
             self._changed.notify_all()
         if self._receiver is not None:
             self._receiver.stop()
@@ -144,12 +150,15 @@ class Intake:
             return not self.is_closed
 
     def put(self, entry: ReceivedEntry) -> None:
-        """Hand over what was received; the order of calls is the order of the log."""
+        """Hand over what was received; the order of calls is the order of the log. Behind the close it is let go."""
         with self._changed:
+            if self.is_closed:
+                return
             self._received.append(entry)
             self._unwritten += 1
             self._waiting_bytes += len(entry.body)
-            self._changed.notify_all()
+            if len(self._received) == 1:
+                self._changed.notify_all()
 
     def fail(self, problem: ExternalFailure) -> bool:
         """Leave word that the outside is away, and wait until that was told; `False` when receiving is over."""
@@ -173,13 +182,15 @@ class Intake:
             self._take(waiting, ())
             self._start(self._receive, receiver, waiting)
             while received := self._next():
+                written = time.monotonic()
                 self._take(self._log.append(received), received)
+                self._hurry.wait(max(0.0, written + _GROUP_SECONDS - time.monotonic()))
 
     def _next(self) -> list[ReceivedEntry]:
-        """Everything that came while the group before was written; nothing at the end."""
+        """Everything that came since the group before, at the close too: it need not be asked for again. Nothing at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._received or self.is_closed or self._is_done)
-            received = [] if self.is_closed else list(self._received)
+            received = list(self._received)
             self._received.clear()
             return received
 
@@ -194,7 +205,10 @@ class Intake:
 
     def _wait_until_written(self) -> None:
         """What came before an error is durable before the error is told: it is read first."""
+        self._hurry.set()
         self._changed.wait_for(lambda: not self._unwritten or self.is_closed or self._is_final)
+        if not self.is_closed:
+            self._hurry.clear()
 
     def _receive(self, receiver: Receiver, waiting: Sequence[LoggedEntry]) -> None:
         with self._failing():

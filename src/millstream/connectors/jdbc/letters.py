@@ -40,6 +40,9 @@ def remove(options: Options, schema: Schema, chosen: Callable[[Row], bool], *, j
 
     def work(database: Database) -> int:
         def deleted(cursor: Cursor) -> int:
+            if database.columns(cursor, options["table"]) is not None:
+                # A place is that of another row once its own is gone: nobody writes until the rows are deleted.
+                database.lock_table(cursor, options["table"])
             places = [place for place, row in _rows(cursor, database, options) if chosen(_typed(row, schema))]
             for place in places:
                 by_place = _BY_PLACE[address_of(options["url"]).kind]

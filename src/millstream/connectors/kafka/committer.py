@@ -12,6 +12,7 @@ from millstream.connectors.kafka.client_options import client_config
 from millstream.connectors.kafka.outgoing.latest import latest_per_key
 from millstream.connectors.kafka.outgoing.sending import MessageSender
 from millstream.connectors.kafka.outgoing.staging import check_staged, read_staged
+from millstream.connectors.kafka.places import KnownPlaces
 from millstream.connectors.kafka.target import prepare_target
 from millstream.connectors.kafka.transactions.mark_topic import MarkTopic
 from millstream.connectors.kafka.transactions.marks import Mark, mark_topic
@@ -33,6 +34,7 @@ class KafkaCommitter:
         self._config = client_config(options, step=context.step)
         name = mark_topic(options["prefix"], context.job, context.step)
         self._topic = MarkTopic(self._config, name, step=context.step)
+        self._places = KnownPlaces(self._config, next(iter(options["topics"]), None), step=context.step)
         self._owner = SinkOwner(
             self._config,
             self._topic,
@@ -58,11 +60,16 @@ class KafkaCommitter:
             take_over(self._owner, self._context, dict(history), newer)
 
     def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
-        """List the files in the order of tasks. The digest leaves attempts out: a replay gives the same rows under others."""
+        """List the files in the order of tasks. The digest leaves attempts out: a replay gives the same rows under others.
+
+        What their rows name must be there: behind this the epoch is durable, and would be tried for ever.
+        """
         rows = sum(message["rows"] for message in messages)
         if self._context.is_direct:
             return {"rows": rows}
-        files = sorted(messages, key=lambda file: [int(part) for part in file["task"].split("-")])
+        self._places.check([place for message in messages for place in message.get("places", ())])
+        described = [{name: value for name, value in file.items() if name != "places"} for file in messages]
+        files = sorted(described, key=lambda file: [int(part) for part in file["task"].split("-")])
         content = [[file["task"], file["rows"], file["digest"]] for file in files]
         digest = hashlib.blake2b(json.dumps(content).encode(), digest_size=12).hexdigest()
         return {"digest": digest, "rows": rows, "files": files}

@@ -29,6 +29,7 @@ from millstream.connectors.kafka.positions import (
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.errors import ExternalFailure
 from millstream.model.connector import Options
+from millstream.model.time import now_ms
 
 _RETRY_MS = 500
 _BLOCKED_SECONDS = 1.0
@@ -139,7 +140,7 @@ class KafkaEnumerator:
         return Advance(
             position=start,
             finished=is_complete(position),
-            not_before=time.time_ns() // 1_000_000 + _RETRY_MS,
+            not_before=now_ms() + _RETRY_MS,
             partitions=names,
             drained=(),
             blocked=dict.fromkeys(names, f"the brokers are away: {problem.found}"),

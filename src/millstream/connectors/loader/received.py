@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from millstream.errors import ExternalFailure
 from millstream.graph.function import FunctionRef
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
-from millstream.model.time import duration_ms
+from millstream.model.time import duration_ms, now_ms
 from millstream.records.codecs import batch_to_ipc, table_from_ipc
 
 _PARTITION = "0"
@@ -150,7 +149,7 @@ class PageReceiver:
         if self._poll is None:
             intake.put(ReceivedEntry(b"", 0, {"at": self._at, "ended": True}))
             return False
-        self.resting_until = int(time.time() * 1000) + self._poll
+        self.resting_until = now_ms() + self._poll
         is_open = intake.wait(self._poll / 1000)
         self.resting_until = 0
         return is_open

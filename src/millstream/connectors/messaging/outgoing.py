@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from millstream.connectors.formats.encode import encoder
 from millstream.connectors.formats.options import check_format
-from millstream.connectors.staged_rows import StagedRows
+from millstream.connectors.staged_rows import StagedRows, staged_path
 from millstream.contract.sink import SinkTask
 from millstream.errors import InvalidStep, StepFailed
 from millstream.model.connector import Options
@@ -157,6 +157,18 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[OutgoingMessage]:
     columns = (batch.column(name).to_pylist() for name in _SCHEMA.names)
     for body, address, headers in zip(*columns, strict=True):
         yield OutgoingMessage(body, address, dict(headers or ()))
+
+
+def staged_addresses(folder: str, files: Iterable[Any]) -> set[str]:
+    """The addresses that staged messages name themselves; `files` are described as their writers did it."""
+    found: set[str] = set()
+    for file in files:
+        with pa.memory_map(str(staged_path(folder, file["file"]))) as mapped:
+            reader = pa.ipc.open_file(mapped)
+            for number in range(reader.num_record_batches):
+                named = pc.unique(reader.get_batch(number).column("address")).to_pylist()
+                found.update(each for each in named if each is not None)
+    return found
 
 
 def readable_name(*parts: str) -> str:

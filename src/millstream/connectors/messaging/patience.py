@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from millstream.contract.source import Advance, Position
 from millstream.errors import ExternalFailure
+from millstream.model.time import now_ms
 
 PATIENCE = 60.0
 """For how many seconds a broker that does not answer is asked again."""
@@ -36,7 +37,7 @@ class AwayPatience:
         return Advance(
             position=start,
             finished=finished,
-            not_before=time.time_ns() // 1_000_000 + _RETRY_MS,
+            not_before=now_ms() + _RETRY_MS,
             partitions=(partition,),
             drained=(),
             blocked={partition: f"the server is away: {problem.found}"},

@@ -32,6 +32,11 @@ _PAUSE_SECONDS = 0.1
 _KEPT_MARKS = 100
 
 
+def batch_headers(batch: str, number: int) -> dict[str, str]:
+    """What says that a message is one of a batch, and which."""
+    return {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+
+
 class AtomicKeeper:
     """Keeps the mark in the stream, beside the rows."""
 
@@ -86,11 +91,10 @@ class AtomicKeeper:
 
         async def publish(client: Client, _: JetStreamContext) -> Any:
             for number, message in enumerate(messages, 1):
-                headers = {**message.headers, "Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+                headers = {**message.headers, **batch_headers(batch, number)}
                 await client.publish(message.address or self._rows_subject, message.body, headers=headers)
             headers = {
-                "Nats-Batch-Id": batch,
-                "Nats-Batch-Sequence": str(len(messages) + 1),
+                **batch_headers(batch, len(messages) + 1),
                 "Nats-Batch-Commit": "1",
                 "Nats-Expected-Stream": self._stream,
                 "Nats-Expected-Last-Subject-Sequence": str(expected),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from millstream.connectors.messaging import patience
 from millstream.connectors.messaging.outgoing import OutgoingMessage
@@ -32,7 +32,7 @@ class NamedPublisher:
                     message.address or self._subject,
                     message.body,
                     stream=self._stream,
-                    headers=_headers(message.headers, name),
+                    headers={**message.headers, **name_header(name)},
                 )
                 for name, message in messages
             ]
@@ -53,5 +53,6 @@ class NamedPublisher:
                 return
 
 
-def _headers(own: Mapping[str, str], name: str) -> dict[str, str]:
-    return {**own, "Nats-Msg-Id": name}
+def name_header(name: str) -> dict[str, str]:
+    """What says how a message is called, by which the server knows it again."""
+    return {"Nats-Msg-Id": name}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.connectors.marked.batch import ConsumerContext
 from millstream.connectors.marked.committer import MarkedCommitter
 from millstream.connectors.marked.keeping import CheckpointKeeper, MarkKeeper
 from millstream.connectors.messaging.outgoing import MessageRoles, RowEncoder, StagingWriter
 from millstream.connectors.messaging.sending import BATCH_ROWS, sent_by
-from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper
-from millstream.connectors.nats.fitting import StreamLimits, limits_of
+from millstream.connectors.nats.atomic import MOST_ROWS, AtomicKeeper, batch_headers
+from millstream.connectors.nats.fitting import StreamLimits, header_bytes, limits_of
 from millstream.connectors.nats.links import link_to
-from millstream.connectors.nats.publishing import NamedPublisher
+from millstream.connectors.nats.publishing import NamedPublisher, name_header
 from millstream.connectors.nats.target import mark_subject, prepared_stream, subject_of
 from millstream.contract.sink import SinkContext, SinkTask
 from millstream.errors import StepFailed
@@ -67,10 +68,24 @@ class NatsCommitter(MarkedCommitter):
         prepared = super().prepare(epoch, messages)
         step, staging = self._context.step, self._context.staging
         if self._limits is not None:
-            self._limits.check(staging, prepared["files"], subject_of(self._options), step=step)
+            added = header_bytes(self._added_headers(epoch, prepared["files"]))
+            self._limits.check(staging, prepared["files"], subject_of(self._options), added=added, step=step)
         if self._options["atomic"] and prepared["rows"] > MOST_ROWS:
             msg = f"epoch {epoch} has more rows than an atomic batch"
             hint = "pass a smaller rows_per_epoch=, or leave atomic=True out and ask for effectively_once"
             found = f"{prepared['rows']} rows"
             raise StepFailed(msg, code="NATS-022", step=step, found=found, known=MOST_ROWS, hint=hint)
         return prepared
+
+    def _added_headers(self, epoch: Epoch, files: Sequence[Any]) -> dict[str, str]:
+        """The longest headers that messages of the epoch get beside their own: a name, or their place in a batch."""
+        if self._options["atomic"]:
+            return batch_headers("0" * 32, MOST_ROWS)
+        here = self._context
+        task = max((file["task"] for file in files), key=len, default="")
+        batches = max((file["rows"] for file in files), default=0) // BATCH_ROWS
+        told = ConsumerContext(
+            job=here.job, lineage=here.lineage, step=here.step, epoch=epoch, task=task, sequence=batches
+        )
+        # The client adds the second, since it is told the stream.
+        return {**name_header(f"{told.key}/{BATCH_ROWS - 1}"), "Nats-Expected-Stream": self._options["stream"]}

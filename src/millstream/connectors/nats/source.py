@@ -17,6 +17,7 @@ from millstream.errors import ExternalFailure, StepFailed
 from millstream.model.connector import Options
 
 DATA_LOSS = "data_loss"
+_RESTORE = "start from what is there with on_data_loss='skip', or restore the stream; keep messages longer next time"
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +59,13 @@ class NatsEnumerator:
     def _begin(self) -> NatsPosition:
         facts = self._questions.facts()
         until = None if self._options["until"] is None else self._meant(self._options["until"], facts)
-        return NatsPosition(created=facts.created, at=self._meant(self._options["start"], facts), until=until)
+        at = self._meant(self._options["start"], facts)
+        if at > facts.end:
+            msg = f"start= lies behind the end of the stream {self._stream!r}"
+            hint = "correct start=, pass start='latest', or begin at the end with on_data_loss='skip'"
+            self._lost(msg, f"start={at}, and the next message is {facts.end}", hint)
+            at = facts.end
+        return NatsPosition(created=facts.created, at=at, until=until)
 
     def _meant(self, word: Any, facts: StreamFacts) -> int:
         match word:
@@ -114,9 +121,8 @@ class NatsEnumerator:
         anew = NatsPosition(created=facts.created, at=begin, until=until)
         return self._told(position, anew, facts, {})
 
-    def _lost(self, msg: str, found: str) -> None:
+    def _lost(self, msg: str, found: str, hint: str = _RESTORE) -> None:
         if self._options["on_data_loss"] != "skip":
-            hint = "start from what is there with on_data_loss='skip', or restore the stream; keep messages longer next time"
             raise StepFailed(msg, code="NATS-013", step=self._context.step, found=found, hint=hint)
         _log.warning("step %r: %s (%s), which on_data_loss='skip' accepts", self._context.step, msg, found)
 

@@ -30,7 +30,7 @@ from millstream.connectors.postgres_cdc.table_copy import CopyFolder, TableCopy
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.errors import CheckpointRefused
 from millstream.model.connector import Options
-from millstream.model.time import duration_ms
+from millstream.model.time import duration_ms, now_ms
 
 _WAIT_SECONDS = 0.08
 _RETRY_MS = 20
@@ -205,7 +205,7 @@ class CdcEnumerator:
         """The server has not answered yet."""
         return Advance(
             position=start.to_json(),
-            not_before=time.time_ns() // 1_000_000 + _RETRY_MS,
+            not_before=now_ms() + _RETRY_MS,
             partitions=[self._name],
             drained=(),
             blocked={} if why is None else {self._name: why},

@@ -107,10 +107,11 @@ class RabbitLink:
         return context
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnect. A server that does not answer is not waited for: the job has ended, and its end is what counts."""
         self._thread.not_at_end(self._disconnect)
         if self._connection is not None and not self._thread.loop.is_closed():
-            self._thread.run(self._disconnect(), _ASK_SECONDS)
+            with contextlib.suppress(AMQPError, RuntimeError, OSError):
+                self._thread.run(self._disconnect(), _ASK_SECONDS)
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -14,13 +14,20 @@ from typing import Any
 from millstream.connectors.marked.committer import MarkedCommitter
 from millstream.connectors.marked.keeping import CheckpointKeeper
 from millstream.connectors.messaging import patience
-from millstream.connectors.messaging.outgoing import MessageRoles, OutgoingMessage, RowEncoder, StagingWriter
+from millstream.connectors.messaging.outgoing import (
+    MessageRoles,
+    OutgoingMessage,
+    RowEncoder,
+    StagingWriter,
+    staged_addresses,
+)
 from millstream.connectors.messaging.sending import BATCH_ROWS, sent_by
 from millstream.connectors.rabbitmq.library import AbstractConnection, ChannelNotFoundEntity, DeliveryMode, Message
 from millstream.connectors.rabbitmq.links import REFUSED, RabbitLink
 from millstream.contract.sink import SinkContext, SinkTask
-from millstream.errors import ExternalFailure
+from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 from millstream.model.connector import Options
+from millstream.model.ids import Epoch
 from millstream.model.schema import Schema
 
 _PAUSE_SECONDS = 0.3
@@ -42,6 +49,8 @@ class RabbitCommitter(MarkedCommitter):
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
+        self._queues: set[str] = set()
+        """Those that rows have named, and that were there."""
         self._link = RabbitLink(options, step=context.step)
         publisher = ConfirmedPublisher(self._link, options, context)
         super().__init__(context, CheckpointKeeper(context, sent_by(publisher, context)), batch_rows=BATCH_ROWS)
@@ -50,6 +59,29 @@ class RabbitCommitter(MarkedCommitter):
         """See that the queue is there, and leave the token of this run in the mark."""
         prepare_queue(self._link, self._options)
         super().fence()
+
+    def prepare(self, epoch: Epoch, messages: Sequence[Any]) -> Any:
+        """The files of the epoch. Queues that rows name must be there: behind this the epoch would be published for ever.
+
+        Whether an exchange leads a key to a queue, its server alone can tell, of a message that is published.
+        """
+        prepared = super().prepare(epoch, messages)
+        if not self._options["exchange"] and self._options["routing_key_field"] is not None:
+            named = staged_addresses(self._context.staging, prepared["files"])
+            for queue in sorted(named - self._queues):
+                self._look_for(queue)
+        return prepared
+
+    def _look_for(self, queue: str) -> None:
+        try:
+            prepare_queue(self._link, {**self._options, "queue": queue, "create": False})
+        except InvalidStep as problem:
+            msg = "a message finds no queue: a row names one that does not exist"
+            hint = "create it, or mend or filter such rows before the sink"
+            raise StepFailed(msg, code="RABBIT-021", step=self._context.step, found=queue, hint=hint) from problem
+        except ExternalFailure:
+            return  # a server that is away is for those who publish
+        self._queues.add(queue)
 
     def close(self) -> None:
         """Disconnect."""

@@ -23,6 +23,7 @@ from millstream.contract.source import Advance, BadRecord, Credit, LostRows, Pos
 from millstream.errors import ExternalFailure, StepFailed
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
+from millstream.model.time import now_ms
 
 DATA_LOSS = "data_loss"
 _SMALLEST_CUT = 2_000
@@ -170,7 +171,7 @@ def _plain(position: Position) -> dict[str, Any]:
 
 
 def _soon() -> int:
-    return time.time_ns() // 1_000_000 + 200
+    return now_ms() + 200
 
 
 def _is_complete(position: Position) -> bool:

@@ -171,7 +171,8 @@ def _named(connector: ConnectorSpec, declared: dict[str, Option]) -> list[str]:
 
 def _connector_text(connector: ConnectorSpec) -> str:
     """A connector with its options, long values shortened."""
-    options = ", ".join(f"{name}={_short(value)}" for name, value in connector.options.items() if value is not None)
+    shown = connector.shown.options
+    options = ", ".join(f"{name}={_short(value)}" for name, value in shown.items() if value is not None)
     return f"{connector.name}({options})"
 
 

@@ -131,6 +131,47 @@ def test_bytes_left_behind_a_message_are_seen():
     assert "3 bytes are left behind it" in left.error
 
 
+NULLABLE = ["null", "long"]
+PLACES_OF_UNIONS = {
+    "first": (NULLABLE, lambda union: union, "n long"),
+    "null last": (["long", "null"], lambda union: union, "n long"),
+    "of three": (["null", "long", "long"], lambda union: union, None),
+    "in a record": (NULLABLE, lambda union: record({"x": "string", "n": union}), "r struct<n:long>"),
+    "in an array": (NULLABLE, lambda union: {"type": "array", "items": union}, "r array<long>"),
+    "in a map": (NULLABLE, lambda union: {"type": "map", "values": union}, "r map<string,long>"),
+    "not asked for": (NULLABLE, lambda union: union, None),
+}
+BEFORE = {"in a record": b"\x04ab", "in an array": b"\x02", "in a map": b"\x02\x02k"}
+BEHIND = {"in an array": b"\x00", "in a map": b"\x00"}
+
+
+def record(fields):
+    return {
+        "type": "record",
+        "name": f"R{len(fields)}",
+        "fields": [{"name": name, "type": kind} for name, kind in fields.items()],
+    }
+
+
+@pytest.mark.parametrize("place", PLACES_OF_UNIONS)
+@pytest.mark.parametrize("branch", [b"\x04", b"\x06", b"\x01", b"\x03", b"\x05", b"\xfe\xff\x03"])
+@pytest.mark.parametrize("has_value", [True, False])
+def test_a_branch_that_a_union_does_not_have_is_a_bad_message(place, branch, has_value):
+    """Readers take such a number for one of the branches."""
+    union, kind, column = PLACES_OF_UNIONS[place]
+    if place == "of three" and branch == b"\x04":
+        return
+    name = "r" if column and column.startswith("r") else "n"
+    written = record({name: kind(union), "last": "long"})
+    good = union.index("long") * 2
+    before, behind = BEFORE.get(place, b""), BEHIND.get(place, b"")
+    block = [before + bytes([good]) + b"\x0e" + behind + b"\x12"] * 300
+    block[77] = before + branch + (b"\x0e" if has_value else b"") + behind + b"\x12"
+    columns = schema_of(f"{column}, last long" if column else "last long")
+    found = check_neighbours(opened("avro", columns, avro_schema=written), block)
+    assert [index for index, what in found.items() if what == "bad"] == [77]
+
+
 def test_values_that_fit_no_column_are_bad_messages():
     written = {"type": "record", "name": "R", "fields": [{"name": "n", "type": ["null", "int"]}]}
     block = bodies(written, [{"n": 1}, {"n": 200}, {"n": None}, {"n": -1}])

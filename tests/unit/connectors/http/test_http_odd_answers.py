@@ -33,6 +33,26 @@ def test_a_record_that_cannot_be_read_is_a_bad_record_and_those_beside_it_are_ro
     assert [row.origin for row in found if isinstance(row, BadRecord)] == [f"{api.url}/items page 1 item 2"]
 
 
+@pytest.mark.parametrize("status", [301, 302])
+@pytest.mark.parametrize("body", [{"json": {"q": 1}}, {"form": {"q": "1"}}])
+def test_a_page_that_is_asked_for_by_post_does_not_become_another_question(api, status, body):
+    """Such a redirect makes a GET of it, without what was asked: the other address would answer with other rows."""
+    api.answer = lambda asked: Reply(b"", status, (("Location", "/there"),)) if asked.path == "/items" else GOOD
+    with pytest.raises(StepFailed) as failed:
+        read_all(f"{api.url}/items", method="POST", **body)
+    assert (failed.value.code, failed.value.step) == ("HTTP-010", "in")
+    assert failed.value.found.endswith("/items: leads to /there")
+    assert "307 and 308 keep it" in failed.value.hint
+    assert len(api.asked) == 1
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_redirect_that_keeps_a_post_is_followed(api, status):
+    api.answer = lambda asked: Reply(b"", status, (("Location", "/there"),)) if asked.path == "/items" else GOOD
+    assert read_all(f"{api.url}/items", method="POST", json={"q": 1}) == GOOD
+    assert [(asked.method, asked.json) for asked in api.asked] == [("POST", {"q": 1})] * 2
+
+
 def test_escapes_that_only_look_like_half_a_pair_stay(api):
     body = b'[{"id":1,"name":"\\\\ud800"},{"id":2,"name":"\\ud83d\\ude00"},{"id":3,"name":"\\ud800"}]'
     api.answer = lambda asked: Reply(body)

@@ -89,16 +89,31 @@ class TestEveryPaginator:
             end_of(paginator, {"total": {"header": "X-Total"}})
 
 
-def test_a_total_of_records_is_counted_by_what_was_asked_for():
+def test_a_total_of_records_is_counted_by_what_came():
     stop = {"total": {"path": "total"}}
     document = {"total": 25}
     assert end_of(OFFSET, stop, document=document, token=20, fetched=0) is None
     assert end_of(OFFSET, stop, document=document, token=30, fetched=0) == "the total"
-    assert end_of({**PAGE, "size": 10}, stop, document=document, pages=2, fetched=25) is None
-    assert end_of({**PAGE, "size": 10}, stop, document=document, pages=3, fetched=3) == "the total"
+    assert end_of({**PAGE, "size": 10}, stop, document=document, pages=2, fetched=20) is None
+    assert end_of({**PAGE, "size": 10}, stop, document=document, pages=3, fetched=25) == "the total"
     assert end_of(CURSOR, stop, document=document, pages=3, fetched=24) is None
     assert end_of(CURSOR, stop, document=document, pages=3, fetched=25) == "the total"
     assert end_of(CURSOR, {"total": {"header": "X-Total"}}, headers={"x-total": "7"}, fetched=7) == "the total"
+
+
+def test_an_api_that_gives_fewer_records_than_a_page_is_asked_for_is_read_to_its_end():
+    stop, document = {"total": {"path": "total"}}, {"total": 25}
+    wanted = {**PAGE, "size": 100}
+    assert end_of(wanted, stop, document=document, pages=1, fetched=10) is None
+    assert end_of(wanted, stop, document=document, pages=3, fetched=25) == "the total"
+
+
+def test_a_total_of_which_some_records_never_come_ends_behind_what_was_asked_for():
+    stop, document = {"total": {"path": "total"}, "empty": False}, {"total": 25}
+    sized = {**PAGE, "size": 10}
+    assert end_of(sized, stop, document=document, pages=2, fetched=7, records=[]) is None
+    assert end_of(sized, stop, document=document, pages=3, fetched=7) is None
+    assert end_of(sized, stop, document=document, pages=4, fetched=7, records=[]) == "the total"
 
 
 def test_a_total_below_zero_is_none():

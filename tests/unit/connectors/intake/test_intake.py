@@ -5,6 +5,7 @@ import time
 import pytest
 
 from millstream.checkpoint import failpoint
+from millstream.connectors.intake import log
 from millstream.connectors.intake.files import ORIGIN, file_names
 from millstream.connectors.intake.intake import Intake
 from millstream.connectors.intake.log import ReceivedEntry
@@ -253,6 +254,44 @@ def test_waiting_ends_when_the_intake_is_closed(opened):
     intake.close()
     thread.join(SECONDS)
     assert answers == [False]
+
+
+class Quick:
+    """Receives many things, one every half a millisecond, and then waits for the end."""
+
+    def __init__(self, count):
+        self.count, self.is_done, self.stopped = count, threading.Event(), threading.Event()
+
+    def run(self, intake, waiting):
+        for number in range(len(waiting), self.count):
+            intake.put(ReceivedEntry(b"x", 1, number))
+            time.sleep(0.0005)
+        self.is_done.set()
+        self.stopped.wait(SECONDS)
+
+    def stop(self):
+        self.stopped.set()
+
+
+def test_what_comes_quickly_is_made_durable_in_groups(opened, monkeypatch):
+    synced = []
+    monkeypatch.setattr(log.os, "fsync", synced.append)
+    quick = Quick(200)
+    began = time.monotonic()
+    intake = opened(quick)
+    assert notes(durable(intake, ORIGIN, 200)) == list(range(200))
+    # The file, its folder, and a group each ten milliseconds.
+    assert len(synced) <= 5 + (time.monotonic() - began) / 0.01
+
+
+def test_what_came_before_the_close_is_durable(opened):
+    for token in (1, 2, 3):
+        quick = Quick(100 * token)
+        intake = opened(quick, token=token)
+        assert quick.is_done.wait(SECONDS)
+        intake.close()
+    last = opened(Scripted(), token=4)
+    assert notes(durable(last, ORIGIN, 300)) == list(range(300))
 
 
 def test_a_changed_file_is_refused_by_a_reader(tmp_path, opened):

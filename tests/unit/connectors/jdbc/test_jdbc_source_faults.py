@@ -9,8 +9,12 @@ from tests.servers.proxy import Proxy
 from tests.unit.connectors.jdbc.databases import everything
 
 import millstream as ms
+from millstream.connectors.jdbc.database import Login
 from millstream.connectors.jdbc.reading import opening
+from millstream.connectors.jdbc.reading.postgres import PostgresProbe
 from millstream.connectors.jdbc.reading.postgres_rows import PostgresRows
+from millstream.connectors.jdbc.reading.statements import Statement
+from millstream.database.url import address_of
 from millstream.errors import ExternalFailure, InvalidStep, StepFailed
 
 NAP = """
@@ -97,6 +101,20 @@ def test_a_password_is_in_no_error(proxy, open_source, monkeypatch):
             with pytest.raises(ExternalFailure) as failed:
                 call()
             assert "hunter2" not in str(failed.value) + repr(failed.value.__cause__) + repr(failed.value.fields())
+
+
+# Writing
+
+
+def test_a_query_does_not_let_the_next_one_write(postgres_db):
+    """The session's own setting is one that a query may change."""
+    login = Login(address=address_of(postgres_db.url), password_env=None, job="j", step="in", patience=1.0)
+    options = {"table": None, "query": "SELECT 1 AS id"}
+    probe = PostgresProbe(options, login, timeout=5000)
+    probe.fetch(Statement("SELECT set_config('default_transaction_read_only', 'off', false)"))
+    with pytest.raises(StepFailed, match="read-only transaction"):
+        probe.fetch(Statement("SELECT lo_create(0)"))
+    probe.close()
 
 
 # Time-outs

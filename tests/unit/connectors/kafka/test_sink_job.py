@@ -9,11 +9,14 @@ import uuid
 from collections import Counter
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 from tests.unit.connectors.kafka.sink_under_test import options_of
 from tests.unit.local.stories import Ask, play
 
 import millstream as ms
+from millstream.connectors.kafka import places
 from millstream.connectors.kafka.direct import KafkaDirectWriter
+from millstream.connectors.kafka.places import KnownPlaces
 from millstream.contract.sink import SinkTask
 from millstream.errors import CheckpointRefused, InvalidStep, MillstreamError, StepFailed
 from millstream.model.ids import Epoch
@@ -219,6 +222,33 @@ def test_a_partition_that_is_not_there_is_named(kafka, topic, tmp_path):
     with pytest.raises(StepFailed, match=r"KAFKA-021.*_UNKNOWN_PARTITION"):
         job.run(local=True, checkpoint=tmp_path / "checkpoint")
     assert kafka.read(topic) == []
+
+
+@pytest.mark.parametrize("row", [{"to": "missing-{}", "p": 0}, {"to": None, "p": 17}, {"to": "{}", "p": 3}])
+def test_an_epoch_whose_rows_lead_nowhere_does_not_become_durable(kafka, topic, tmp_path, row):
+    other, checkpoint = kafka.topic(3), tmp_path / "checkpoint"
+    settings = {"topic_field": "to", "partition_field": "p", "schema": "id long, `to` string, p int"}
+    wrong = {"id": 1, "p": row["p"], "to": row["to"] and row["to"].format(other)}
+    with pytest.raises(StepFailed, match=r"KAFKA-021.*does not exist"):
+        job_of(kafka, topic, [wrong], **settings).run(local=True, checkpoint=checkpoint)
+    assert kafka.read(topic) == kafka.read(other) == []
+    # Nothing waits to be sent: rows that are mended are read and go on.
+    job_of(kafka, topic, [{"id": 1, "to": other, "p": 2}], **settings).run(local=True, checkpoint=checkpoint)
+    assert [message.partition() for message in kafka.read(other)] == [2]
+
+
+def test_partitions_that_were_added_while_a_job_runs_are_found(kafka, topic):
+    known = KnownPlaces({"bootstrap.servers": kafka.servers}, topic, step="out")
+    known.check([(None, 2)])
+    with pytest.raises(StepFailed, match="3 partitions"):
+        known.check([(None, 3)])
+    kafka.admin.create_partitions([NewPartitions(topic, 5)])[topic].result()
+    known.check([(None, 4)])
+
+
+def test_brokers_that_do_not_answer_are_for_those_who_send(monkeypatch):
+    monkeypatch.setattr(places, "_ASK_SECONDS", 0.2)
+    KnownPlaces({"bootstrap.servers": "127.0.0.1:1"}, "out", step="out").check([(None, 3), ("other", -1)])
 
 
 # Written directly

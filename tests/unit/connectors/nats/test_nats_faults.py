@@ -1,5 +1,8 @@
 """What becomes of an epoch when replies are lost, the server is killed, marks are gone, or an owner is late."""
 
+import bisect
+import json
+
 import pytest
 from tests.servers.nats import NatsServer
 from tests.unit.connectors.nats.nats_sinks import NatsSinkUnderTest
@@ -181,6 +184,43 @@ def test_a_message_that_is_too_large_fails_before_its_epoch_is_durable(sink):
     owner = OpenedSink(sink)
     with pytest.raises(StepFailed, match=r"NATS-021.*too large.*1048576"):
         owner.prepare(0, [{"id": 1, "name": "x" * (1 << 20), "amount": 1.0}])
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["named", "atomic"])
+def test_headers_count_for_the_size_of_a_message(server, tmp_path, atomic):
+    """The server ends the connection for one that is too large, so the epoch would be tried for as long as patience lasts."""
+    sink = NatsSinkUnderTest(server, tmp_path, headers={"Amount": "amount"}, atomic=atomic)
+    owner, limit = OpenedSink(sink), 1 << 20
+    with pytest.raises(StepFailed, match=r"NATS-021.*too large.*with its headers.*1048576"):
+        owner.prepare(0, [{"id": 1, "name": "x" * (limit - 40), "amount": 1.0}])
+    # As large as it may be, the server takes it.
+    largest = limit - bisect.bisect(range(300), False, key=lambda less: _is_prepared(owner, "x" * (limit - less)))
+    assert limit - 250 < largest < limit - 40
+    owner.run(0, [{"id": 1, "name": "x" * largest, "amount": 1.0}])
+    assert [len(json.loads(each.data)["name"]) for each in server.read(sink.stream) if b"name" in each.data] == [
+        largest
+    ]
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["named", "atomic"])
+def test_headers_that_no_stream_takes_fail_before_their_epoch_is_durable(server, tmp_path, atomic):
+    sink = NatsSinkUnderTest(server, tmp_path, headers={"Name": "name"}, atomic=atomic)
+    owner = OpenedSink(sink)
+    with pytest.raises(StepFailed, match=r"NATS-021.*headers are too large.*65535"):
+        owner.prepare(0, [{"id": 1, "name": "x" * (1 << 16), "amount": 1.0}])
+    largest = (1 << 16) - bisect.bisect(
+        range(300), False, key=lambda less: _is_prepared(owner, "x" * ((1 << 16) - less))
+    )
+    owner.run(0, [{"id": 1, "name": "x" * largest, "amount": 1.0}])
+    assert largest in [len((each.headers or {}).get("Name", "")) for each in server.read(sink.stream)]
+
+
+def _is_prepared(owner, name):
+    try:
+        owner.prepare(0, [{"id": 1, "name": name, "amount": 1.0}])
+    except StepFailed:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

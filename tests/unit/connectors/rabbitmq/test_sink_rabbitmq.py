@@ -77,6 +77,18 @@ def test_messages_that_find_no_queue_stop_the_job(rabbitmq_server, tmp_path):
     sink.close()
 
 
+def test_a_queue_that_a_row_names_and_that_is_missing_fails_before_its_epoch_is_durable(rabbitmq_server, tmp_path):
+    sink = RabbitSinkUnderTest(rabbitmq_server, tmp_path, routing_key_field="name")
+    owner = OpenedSink(sink)
+    missing = f"{sink.queue}-later"
+    with pytest.raises(StepFailed, match=rf"RABBIT-021.*finds no queue.*{missing}"):
+        owner.prepare(0, [{"id": 1, "name": missing, "amount": 1.0}])
+    rabbitmq_server.make(missing)
+    owner.run(0, [{"id": 1, "name": missing, "amount": 1.0}, {"id": 2, "name": sink.queue, "amount": 1.0}])
+    sink.close()
+    rabbitmq_server.delete(missing)
+
+
 def test_a_missing_queue_is_created_or_named(rabbitmq_server, tmp_path):
     named = RabbitSinkUnderTest(rabbitmq_server, tmp_path, create=False)
     with pytest.raises(InvalidStep, match="RABBIT-004"):

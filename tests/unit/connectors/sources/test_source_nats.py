@@ -268,6 +268,23 @@ def test_messages_that_were_deleted_fail_the_job(source, nats_server, open_sourc
         opened.read(start, end)
 
 
+@pytest.mark.parametrize("until", [{}, {"until": "latest"}])
+def test_a_start_behind_the_end_is_named(source, open_source, until):
+    source.with_options(start=100, **until)
+    with pytest.raises(StepFailed, match=r"NATS-013.*start= lies behind the end.*start=100.*is 24.*correct start="):
+        open_source().initial()
+    source.with_options(start=24, **until)
+    assert open_source(token=2).initial()["at"] == 24
+
+
+def test_a_start_behind_the_end_is_the_end_where_loss_is_accepted(source, open_source):
+    source.with_options(start=100, on_data_loss="skip")
+    opened = open_source()
+    start = opened.initial()
+    source.add(2)
+    assert opened.read(start, opened.advance(start, 5).position) == numbered(23, 2)
+
+
 def test_messages_that_were_deleted_are_skipped_and_counted(source, nats_server, open_source):
     source.with_options(on_data_loss="skip")
     opened = open_source()

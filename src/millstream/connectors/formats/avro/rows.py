@@ -10,6 +10,7 @@ import fastavro
 import pyarrow as pa
 
 from millstream.connectors.formats.avro.blocks import wire_table
+from millstream.connectors.formats.avro.branches import has_strange_branches, has_unions
 from millstream.connectors.formats.avro.columns import row_reading
 from millstream.connectors.formats.avro.schema import AvroType
 from millstream.connectors.formats.message import REFUSED, in_halves
@@ -19,7 +20,8 @@ from millstream.model.schema import Schema
 
 _SIFTED = 2048
 """Messages that are sifted rather than read in two halves."""
-_UNREADABLE = (ValueError, EOFError, IndexError, TypeError, OverflowError, RecursionError)
+_UNREADABLE = (ValueError, EOFError, TypeError, OverflowError, RecursionError)
+_STRANGE = "a union has a branch that its type does not have"
 
 
 class AvroRows:
@@ -34,6 +36,7 @@ class AvroRows:
         self._wanted = {found[0]: found[1].arrow for found in self._reading.columns.values() if found is not None}
         fields = [{"name": name, "type": kind} for name, kind in self._reading.wire.items()]
         self._wire = fastavro.parse_schema({"type": "record", "name": "message", "fields": fields})
+        self._has_unions = any(has_unions(kind) for kind in self._reading.wire.values())
 
     def parts(self, bodies: Sequence[bytes]) -> Iterator[Part]:
         """Rows and bad records in the order of the messages."""
@@ -64,6 +67,8 @@ class AvroRows:
 
     def _whole(self, bodies: Sequence[bytes]) -> pa.RecordBatch:
         columns = self._by_polars(bodies) if self._reading.is_simple else self._by_fastavro(bodies)
+        if self._has_unions and has_strange_branches(bodies, self._reading.wire):
+            raise ValueError(_STRANGE)
         arrays = [
             pa.nulls(len(bodies), field.type) if found is None else found[1].convert(columns[found[0]])
             for field, found in zip(self._schema, self._reading.columns.values(), strict=True)
@@ -89,6 +94,8 @@ class AvroRows:
         stream = io.BytesIO(body)
         try:
             found: Any = fastavro.schemaless_reader(stream, self._wire, None)
+        except IndexError:
+            return _STRANGE
         except _UNREADABLE as problem:
             return str(problem) or "it ends too early"
         left = len(body) - stream.tell()

@@ -7,6 +7,7 @@ behind a name are looked at where a connection is made: a name may lead elsewher
 from __future__ import annotations
 
 import dataclasses
+import functools
 import ipaddress
 from collections.abc import Iterable
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -49,6 +50,7 @@ def checked_url(url: str) -> str:
     return url
 
 
+@functools.lru_cache(maxsize=256)
 def host_of(url: str) -> tuple[str, int]:
     """Host and port of an address that was checked."""
     parts = urlsplit(url)

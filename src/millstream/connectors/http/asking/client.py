@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import re
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -19,13 +17,15 @@ from millstream.connectors.http.asking.auth import Credential
 from millstream.connectors.http.asking.library import httpcore2, httpx2
 from millstream.connectors.http.asking.packing import unpacked_parts
 from millstream.connectors.http.asking.secrets import Lookup, resolved
-from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, OpenSockets, checked_pool
+from millstream.connectors.http.asking.transport import CONNECTION_PROBLEMS, CheckedPool, OpenSockets
+from millstream.connectors.http.asking.wire import WireOrigin, WireRequest
 from millstream.connectors.http.paging.page_request import PageRequest, full_url, secret_names, with_texts
 from millstream.connectors.http.paging.pages import HttpAnswer, too_large, unpacked
 from millstream.connectors.http.settings import ClientLimits
 from millstream.errors import StepFailed
 
 _MOST_REDIRECTS = 5
+_QUESTIONS = ("GET", "HEAD")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _USUAL = (("Accept", "*/*"), ("Accept-Encoding", "gzip, deflate"), ("User-Agent", "millstream"))
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -46,12 +46,20 @@ class HttpClient:
     ) -> None:
         self._allowed, self._limits, self._clock = allowed, limits, clock
         self._sockets = OpenSockets()
-        self._pool = checked_pool(allowed, self._sockets, _tls(limits.ca_file))
-        steps = ("connect", "read", "write", "pool")
-        self._extensions = {"timeout": dict.fromkeys(steps, limits.step_seconds)}
+        context = _tls(limits.ca_file)
+        self._pool = CheckedPool(allowed, self._sockets, context, step_seconds=limits.step_seconds)
 
-    def send(self, request: PageRequest, lookup: Lookup, credential: Credential | None = None) -> HttpAnswer:
+    def send(
+        self, request: PageRequest, lookup: Lookup, credential: Credential | None = None, *, may_turn: bool = True
+    ) -> HttpAnswer:
         """The answer to a request, with its body whole.
+
+        Args:
+            request: what is asked, with secrets by name.
+            lookup: gives secrets.
+            credential: what goes to the host of the request alone.
+            may_turn: whether a redirect of 301 or 302 turns a POST into a GET, as those behind a login mean it. Else that
+                redirect is the answer: what was to be sent would not reach where it is told to go. 303 says that it has arrived.
 
         Raises:
             NoAnswer: none came.
@@ -63,7 +71,7 @@ class HttpClient:
             filled = with_texts(request, lambda text: resolved(text, lookup))
             filled = dataclasses.replace(filled, url=resolved(filled.url, lambda name: quote(lookup(name), safe="")))
         try:
-            return self._followed(filled, credential, self._clock() + self._limits.answer_seconds)
+            return self._followed(filled, credential, self._clock() + self._limits.answer_seconds, may_turn=may_turn)
         except (*CONNECTION_PROBLEMS, httpx2.HTTPError) as problem:
             raise NoAnswer(_told(problem, request)) from None
         except httpx2.InvalidURL:
@@ -76,12 +84,15 @@ class HttpClient:
             msg_0 = "text that is no Unicode: half of a pair of surrogates"
             raise _not_sendable(msg_0) from None
 
-    def _followed(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
+    def _followed(
+        self, request: PageRequest, credential: Credential | None, until: float, *, may_turn: bool
+    ) -> HttpAnswer:
         """The answer that leads nowhere else. Credentials go to the host they are for alone."""
         for _ in range(_MOST_REDIRECTS + 1):
             answer = self._sent(request, credential, until)
             target = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or target is None or _loses_rows(request, answer):
+            is_turned = answer.status in (301, 302) and request.method not in _QUESTIONS
+            if answer.status not in _REDIRECTS or target is None or (is_turned and not may_turn):
                 return answer
             address = followed(full_url(request), target, self._allowed, what="a redirect")
             if host_of(address) != host_of(request.url):
@@ -93,10 +104,9 @@ class HttpClient:
         raise httpx2.TooManyRedirects(msg)
 
     def _sent(self, request: PageRequest, credential: Credential | None, until: float) -> HttpAnswer:
-        answer = self._pool.handle_request(_wire_request(request, credential, self._extensions))
-        with contextlib.closing(answer):
+        with self._pool.asked(_wire_request(request, credential)) as answer:
             headers = _headers(answer.headers)
-            parts = unpacked_parts(answer.iter_stream(), headers.get("content-encoding", ""))
+            parts = unpacked_parts(answer.parts, headers.get("content-encoding", ""))
             return HttpAnswer(answer.status, headers, self._body(parts, until))
 
     def _body(self, parts: Iterable[bytes], until: float) -> bytes:
@@ -150,11 +160,11 @@ def _not_sendable(found: str) -> StepFailed:
     return StepFailed(msg, code="HTTP-018", found=found, hint=hint)
 
 
-def _wire_request(request: PageRequest, credential: Credential | None, extensions: Any) -> httpcore2.Request:
+def _wire_request(request: PageRequest, credential: Credential | None) -> WireRequest:
     mine = credential or Credential()
     headers = {name.lower(): (name, value) for name, value in (*_USUAL, *request.headers, *mine.headers)}
     content = _content(request, headers)
-    if content or request.method not in ("GET", "HEAD"):
+    if content or request.method not in _QUESTIONS:
         headers["content-length"] = ("Content-Length", str(len(content)))
     if mine.cookies:
         headers["cookie"] = ("Cookie", "; ".join(f"{name}={value}" for name, value in mine.cookies))
@@ -162,12 +172,12 @@ def _wire_request(request: PageRequest, credential: Credential | None, extension
     target = base.raw_path
     if query := urlencode((*request.query, *mine.query)).encode("ascii"):
         target += (b"&" if b"?" in target else b"?") + query
-    return httpcore2.Request(
+    return WireRequest(
+        _origin(request.url),
         request.method,
-        httpcore2.URL(scheme=base.raw_scheme, host=base.raw_host, port=base.port, target=target),
-        headers=[(b"Host", base.netloc), *(_encoded(name, value) for name, value in headers.values())],
-        content=content,
-        extensions=extensions,
+        target,
+        [(b"Host", base.netloc), *(_encoded(name, value) for name, value in headers.values())],
+        content,
     )
 
 
@@ -188,18 +198,16 @@ def _parsed(url: str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def _loses_rows(request: PageRequest, answer: HttpAnswer) -> bool:
-    """Whether rows that are sent would not reach where they are told to go: these redirects turn sending into a question.
-
-    303 says that they have arrived, and that the answer lies elsewhere.
-    """
-    return bool(request.content) and answer.status in (301, 302)
+@functools.lru_cache(maxsize=256)
+def _origin(url: str) -> WireOrigin:
+    base = _parsed(url)
+    return WireOrigin(base.scheme, base.raw_host.decode("ascii"), base.port or (443 if base.scheme == "https" else 80))
 
 
 def _moved(request: PageRequest, address: str, status: int) -> PageRequest:
     """The request at its new address: 307 and 308 keep it, others turn it into a plain question."""
     moved = dataclasses.replace(request, url=address, query=())
-    is_kept = status in (307, 308) or request.method in ("GET", "HEAD")
+    is_kept = status in (307, 308) or request.method in _QUESTIONS
     return moved if is_kept else dataclasses.replace(moved, method="GET", json=None, form=(), content=b"")
 
 

@@ -113,7 +113,7 @@ class Exchange:
 
     def _sent(self, request: PageRequest, credential: Credential | None) -> tuple[HttpAnswer | None, str]:
         try:
-            answer = self._client.send(request, self._lookup, credential)
+            answer = self._client.send(request, self._lookup, credential, may_turn=False)
             return answer, "" if answer.status < 300 else _excerpt(answer)
         except NoAnswer as problem:
             if not self._clock.wait(0):
@@ -185,6 +185,9 @@ def _failure(request: PageRequest, answer: HttpAnswer | None, decision: AnswerDe
     if decision.kind == "external":
         hint = "start again when it is mended, or say in on_status= what it means"
         return ExternalFailure(decision.why, code="HTTP-010", found=found, hint=hint)
+    if answer.status in (301, 302) and request.method != "GET":
+        hint = "correct url=: such a redirect would turn the request into a GET without its body; 307 and 308 keep it"
+        return StepFailed(decision.why, code="HTTP-010", found=found, hint=hint)
     is_refused = answer.status in (401, 403)
     what = "auth=, or the secret that it names" if is_refused else "the request, or say in on_status= what it means"
     return StepFailed(decision.why, code="HTTP-010", found=found, hint=f"correct {what}")

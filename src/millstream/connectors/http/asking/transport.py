@@ -6,11 +6,11 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
 
 from millstream.connectors.http.asking.addresses import AllowedHosts, check_reachable
 from millstream.connectors.http.asking.library import httpcore2
+from millstream.connectors.http.asking.wire import WireAnswer, WireConnection, WireOrigin, WireRequest
 
 CONNECTION_PROBLEMS = (
     httpcore2.NetworkError,
@@ -18,6 +18,7 @@ CONNECTION_PROBLEMS = (
     httpcore2.TimeoutException,
     httpcore2.UnsupportedProtocol,
 )
+_MOST_RESTING = 16
 
 
 class OpenSockets:
@@ -48,58 +49,95 @@ def _shut(opened: socket.socket) -> None:
         opened.shutdown(socket.SHUT_RDWR)
 
 
-class _WatchedStream(httpcore2.NetworkStream):
-    """A stream whose socket is known, also once TLS has replaced it by another."""
+class CheckedPool:
+    """Connections to allowed addresses; those that rest are used again. Several threads may ask."""
 
-    def __init__(self, inner: httpcore2.NetworkStream, sockets: OpenSockets) -> None:
-        self._inner, self._sockets = inner, sockets
-        sockets.add(inner.get_extra_info("socket"))
+    def __init__(
+        self, allowed: AllowedHosts, sockets: OpenSockets, context: ssl.SSLContext, *, step_seconds: float
+    ) -> None:
+        self._allowed, self._sockets, self._context, self._seconds = allowed, sockets, context, step_seconds
+        context.set_alpn_protocols(["http/1.1"])
+        self._lock = threading.Lock()
+        self.connections: set[WireConnection] = set()
+        self._resting: list[WireConnection] = []
+        self._is_closed = False
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, timeout)
+    @contextlib.contextmanager
+    def asked(self, request: WireRequest) -> Iterator[WireAnswer]:
+        """The answer to a request. A connection whose answer was not read to its end is not used again."""
+        connection = self._kept(request.origin) or self._opened(request.origin)
+        try:
+            yield connection.asked(request)
+        finally:
+            self._give_back(connection)
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, timeout)
+    def _kept(self, origin: WireOrigin) -> WireConnection | None:
+        """A connection that rests, the last one used first; those that rested too long, or were left, are closed."""
+        with self._lock:
+            stale = [each for each in self._resting if each.is_stale()]
+            found = None
+            for each in reversed(self._resting):
+                if each.origin == origin and each not in stale:
+                    if not each.is_left():
+                        found = each
+                        break
+                    stale.append(each)
+            self._resting = [each for each in self._resting if each is not found and each not in stale]
+            self.connections.difference_update(stale)
+        for each in stale:
+            each.close()
+        return found
+
+    def _opened(self, origin: WireOrigin) -> WireConnection:
+        opened = self._connected(origin)
+        connection = WireConnection(origin, opened, self._seconds)
+        with self._lock:
+            self.connections.add(connection)
+        return connection
+
+    def _connected(self, origin: WireOrigin) -> socket.socket:
+        if origin.scheme not in ("http", "https"):
+            msg = f"the protocol {origin.scheme!r} is not spoken"
+            raise httpcore2.UnsupportedProtocol(msg)
+        stream = _checked_stream(origin, self._allowed, self._seconds)
+        opened: socket.socket = stream.get_extra_info("socket")
+        self._sockets.add(opened)
+        if origin.scheme == "https":
+            stream = stream.start_tls(self._context, server_hostname=origin.host, timeout=self._seconds)
+            opened = stream.get_extra_info("socket")
+            self._sockets.add(opened)
+        return opened
+
+    def _give_back(self, connection: WireConnection) -> None:
+        with self._lock:
+            is_kept = not self._is_closed and len(self._resting) < _MOST_RESTING and connection.has_rested()
+            if is_kept:
+                self._resting.append(connection)
+            else:
+                self.connections.discard(connection)
+        if not is_kept:
+            connection.close()
 
     def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        return _WatchedStream(self._inner.start_tls(ssl_context, server_hostname, timeout), self._sockets)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+        """Close the connections."""
+        with self._lock:
+            self._is_closed = True
+            opened, self.connections, self._resting = self.connections, set(), []
+        for each in opened:
+            each.close()
 
 
-class _CheckedBackend(httpcore2.NetworkBackend):
-    """Looks a host up once, looks at all that it leads to, and connects to these addresses and no others."""
-
-    def __init__(self, allowed: AllowedHosts, sockets: OpenSockets) -> None:
-        self._allowed, self._sockets = allowed, sockets
-        self._inner = httpcore2.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.NetworkStream:
-        """Connect to the first address that answers."""
-        addresses = _looked_up(host, port)
-        check_reachable(host, addresses, self._allowed)
-        problem: Exception = httpcore2.ConnectError(host)
-        for address in addresses:
-            try:
-                stream = self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as refused:
-                problem = refused
-            else:
-                return _WatchedStream(stream, self._sockets)
-        raise problem
+def _checked_stream(origin: WireOrigin, allowed: AllowedHosts, seconds: float) -> httpcore2.NetworkStream:
+    """Look a host up once, look at all that it leads to, and connect to the first of these addresses that answers."""
+    addresses = _looked_up(origin.host, origin.port)
+    check_reachable(origin.host, addresses, allowed)
+    problem: Exception = httpcore2.ConnectError(origin.host)
+    for address in addresses:
+        try:
+            return httpcore2.SyncBackend().connect_tcp(address, origin.port, timeout=seconds)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as refused:
+            problem = refused
+    raise problem
 
 
 def _looked_up(host: str, port: int) -> list[str]:
@@ -109,14 +147,3 @@ def _looked_up(host: str, port: int) -> list[str]:
         msg = f"no address is known for {host!r}"
         raise httpcore2.ConnectError(msg) from None
     return list(dict.fromkeys(str(each[4][0]) for each in found))
-
-
-def checked_pool(allowed: AllowedHosts, sockets: OpenSockets, context: ssl.SSLContext) -> httpcore2.ConnectionPool:
-    """A pool of connections to allowed addresses."""
-    return httpcore2.ConnectionPool(
-        ssl_context=context,
-        max_connections=None,
-        max_keepalive_connections=16,
-        keepalive_expiry=30.0,
-        network_backend=_CheckedBackend(allowed, sockets),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
@@ -201,10 +202,22 @@ def full_url(request: PageRequest) -> str:
 
 def shown_address(request: PageRequest) -> str:
     """The address as people may see it: secrets stay names, and what is named like one is hidden."""
-    parts = urlsplit(request.url)
-    pairs = [*parse_qsl(parts.query, keep_blank_values=True), *request.query]
-    query = "&".join(f"{quote(name)}={_shown(name, value)}" for name, value in pairs)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query, fragment=""))
+    begin, query = _shown_url(request.url)
+    shown = "&".join((*query, *(_shown_pair(name, value) for name, value in request.query)))
+    return f"{begin}?{shown}" if shown else begin
+
+
+@functools.lru_cache(maxsize=256)
+def _shown_url(url: str) -> tuple[str, tuple[str, ...]]:
+    """An address without its query, and that. Most pages are asked for at one address."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    begin = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+    return begin, tuple(_shown_pair(name, value) for name, value in pairs)
+
+
+def _shown_pair(name: str, value: str) -> str:
+    return f"{quote(name)}={_shown(name, value)}"
 
 
 def _shown(name: str, value: str) -> str:

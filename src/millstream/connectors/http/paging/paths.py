@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 Steps = tuple[str, ...]
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class _Missing:
@@ -84,9 +86,9 @@ def raw_at(body: bytes, steps: Steps) -> msgspec.Raw | None:
         first = raw_sign(raw)
         index = _index(step)
         if first == b"{":
-            inside = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get(step)
+            inside = _RAW_FIELDS.decode(raw).get(step)
         elif first == b"[" and index is not None:
-            items = msgspec.json.decode(raw, type=list[msgspec.Raw])
+            items = _RAW_ITEMS.decode(raw)
             inside = items[index] if -len(items) <= index < len(items) else None
         else:
             msgspec.json.decode(raw)
@@ -104,7 +106,7 @@ def raw_records(body: bytes, steps: Steps) -> list[bytes]:
         return []
     if raw_sign(raw) != b"[":
         return [bytes(raw)]
-    return [bytes(item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+    return [bytes(item) for item in _RAW_ITEMS.decode(raw)]
 
 
 def raw_sign(raw: msgspec.Raw) -> bytes:

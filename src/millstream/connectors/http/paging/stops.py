@@ -188,7 +188,10 @@ def _is_reached(
         return pages >= stated
     if paginator.kind == "offset":
         return bool(token - paginator.start >= stated)
-    return (pages * paginator.size if paginator.kind == "page" and paginator.size else records) >= stated
+    # An API may give fewer records than a page is asked for, so only what came is counted. Some of a total may never come,
+    # such as what was deleted: an empty page behind all that was asked for is the end as well.
+    is_behind = paginator.kind == "page" and not page.records and pages * (paginator.size or 0) >= stated
+    return records >= stated or is_behind
 
 
 def _stated(total: StatedTotal, page: FetchedPage) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from millstream.connectors.jdbc.reading.probe import StatementTimedOut
 from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.contract.source import Advance, Credit, Position, SourceContext, Split
 from millstream.model.connector import Options
-from millstream.model.time import duration_ms
+from millstream.model.time import duration_ms, now_ms
 
 PARTITION = "0"
 CHUNK_BYTES = 32 << 20
@@ -53,7 +52,7 @@ class JdbcEnumerator:
         return self._decisions[self._run]
 
     def _decide_now(self) -> dict[str, Any]:
-        now = int(time.time() * 1000)
+        now = now_ms()
         return decide(self._probe, self._options, self._context.schema, step=self._context.step, now=now).to_json()
 
     @property
@@ -92,7 +91,7 @@ class JdbcEnumerator:
         ready = self._decided.at + self._settle
         if position.is_done:
             position = dataclasses.replace(position, upper=upper, is_done=False)
-        if position.upper == upper and time.time() * 1000 < ready:
+        if position.upper == upper and now_ms() < ready:
             return dataclasses.replace(self._standing(start, position), not_before=ready)
         return self._onwards(start, position, credit)
 

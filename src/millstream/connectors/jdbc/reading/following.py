@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 from millstream.connectors.jdbc.reading.background import Background
@@ -13,7 +12,7 @@ from millstream.connectors.jdbc.reading.position import KeyPosition
 from millstream.connectors.jdbc.reading.probe import Probe, StatementTimedOut
 from millstream.connectors.jdbc.reading.statements import KeyStatements
 from millstream.model.connector import Options
-from millstream.model.time import duration_ms
+from millstream.model.time import duration_ms, now_ms
 
 
 class Bound(NamedTuple):
@@ -44,12 +43,12 @@ class Following:
     def bound_behind(self, position: KeyPosition, statements: KeyStatements) -> Bound:
         """The bound for a source that has read everything up to `position`."""
         self._background.check()
-        now = _now()
+        now = now_ms()
         if self._is_due(position, now) and not self._background.is_busy:
             self._background.begin(lambda: self._look(position.at, statements))
             self._background.wait(WAIT_SECONDS)
             self._background.check()
-            now = _now()
+            now = now_ms()
         seen = self._seen
         if seen is None or seen.after != position.at or self._background.is_busy:
             return Bound()
@@ -65,14 +64,10 @@ class Following:
         return seen.upper is None and now >= seen.at + self._poll
 
     def _look(self, after: KeyValues | None, statements: KeyStatements) -> None:
-        now = _now()
+        now = now_ms()
         try:
             refuse_nulls(self._probe, statements, self._options, step=self._step)
             upper = highest(self._probe, statements, after)
         except StatementTimedOut as problem:
             raise too_slow(self._options, problem, step=self._step) from problem
         self._seen = _HighestKey(after, upper, now)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

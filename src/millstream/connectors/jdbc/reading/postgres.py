@@ -128,9 +128,13 @@ class PostgresProbe:
         self._table = None if options["table"] is None else table_name(table_parts(options["table"]), self.dialect)
         self.source = source_of(options, self.dialect)
         settings = settings_statement(timeout).encode()
-        opening = functools.partial(
-            connect, connection_settings(login), lambda connection: connection.execute(settings)
-        )
+
+        def set_up(connection: psycopg.Connection[Any]) -> None:
+            connection.execute(settings)
+            # Each transaction says so itself: the setting of the session is one that a query may change.
+            connection.read_only = True
+
+        opening = functools.partial(connect, connection_settings(login), set_up)
         self._session = PostgresSession(opening, patience=login.patience, fail=login.fail)
         self._asking: psycopg.Connection[Any] | None = None
 

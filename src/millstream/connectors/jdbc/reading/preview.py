@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from millstream.connectors.jdbc.reading.statements import KeyStatements, Stateme
 from millstream.contract.source import BadRecord
 from millstream.model.connector import Options
 from millstream.model.schema import Schema
+from millstream.model.time import now_ms
 from millstream.records.codecs import batch_to_rows
 
 
@@ -52,7 +52,7 @@ def preview(options: Options, schema: Schema, *, step: str, limit: int = 5) -> P
     require_driver(options, step=step)
     with _asking(options, step=step) as probe:
         try:
-            decided = decide(probe, options, schema, step=step, now=int(time.time() * 1000))
+            decided = decide(probe, options, schema, step=step, now=now_ms())
             statement = _first_range(probe, decided, options)
             plan = probe.explain(statement)
         except StatementTimedOut as problem:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from millstream.connectors.kafka.clients import PATIENCE
 from millstream.connectors.kafka.library import KafkaError, KafkaException, Producer
-from millstream.errors import StepFailed
+from millstream.connectors.kafka.places import missing_topic
 
 _ROWS_AT_ONCE = 10_000
 _BYTES_AT_ONCE = 8 << 20
@@ -105,10 +105,7 @@ class MessageSender:
         if topic not in self._partitions:
             found = self._client.list_topics(topic, timeout=_ASK_SECONDS).topics[topic]
             if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                msg = "a row names a topic that does not exist"
-                raise StepFailed(
-                    msg, code="KAFKA-021", step=self._step, found=topic, hint="create it, or correct the row"
-                )
+                raise missing_topic(topic, step=self._step)
             if found.error is not None:
                 raise KafkaException(found.error)
             self._partitions[topic] = len(found.partitions)

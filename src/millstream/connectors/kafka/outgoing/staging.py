@@ -71,6 +71,20 @@ def _inside(column: pa.MapArray) -> int:
     return int(column.offsets[-1].as_py() - column.offsets[0].as_py())
 
 
+def named_places(messages: pa.RecordBatch) -> dict[str | None, int]:
+    """The topics that messages name, `None` for that of their sink, with the largest partition named there, -1 for none.
+
+    Nothing where they name neither.
+    """
+    names = messages.schema.names
+    topics = messages.column("topic") if "topic" in names else pa.nulls(messages.num_rows, pa.string())
+    if "partition" not in names:
+        return dict.fromkeys(topics.unique().to_pylist(), -1) if "topic" in names else {}
+    places = pa.table({"topic": topics, "partition": messages.column("partition")})
+    largest = places.group_by("topic").aggregate([("partition", "max")])
+    return dict(zip(largest["topic"].to_pylist(), largest["partition_max"].to_pylist(), strict=True))
+
+
 class StagedMessages:
     """The file of one attempt while it is written."""
 
@@ -80,6 +94,7 @@ class StagedMessages:
         self._path = Path(task.staging) / name
         make_directory(self._path.parent)
         self._task, self._rows, self._digest = task.task, 0, ContentDigest()
+        self._places: dict[str | None, int] = {}
         self._file = pa.OSFile(str(self._path), "wb")
         self._writer = pa.ipc.new_file(self._file, schema)
 
@@ -87,17 +102,19 @@ class StagedMessages:
         """Append messages."""
         self._rows += batch.num_rows
         self._digest.add(batch)
+        for topic, partition in named_places(batch).items():
+            self._places[topic] = max(partition, self._places.get(topic, -1))
         self._writer.write_batch(batch)
 
     def finish(self) -> dict[str, Any]:
-        """Make the file durable and describe it."""
+        """Make the file durable and describe it; `places` are the topics and partitions that its rows name."""
         self._close()
         with self._path.open("rb") as file:
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
         sync_directory(self._path.parent)
         staged = {"file": self._path.name, "rows": self._rows, "bytes": size, "digest": self._digest.text()}
-        return {"task": self._task, **staged}
+        return {"task": self._task, **staged, "places": [list(place) for place in self._places.items()]}
 
     def abort(self) -> None:
         """Remove the file."""
