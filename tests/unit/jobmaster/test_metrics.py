@@ -63,13 +63,13 @@ def test_watermarks_by_step_and_partition():
     )
     lines = prometheus(Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(newest)).splitlines()
     assert [line for line in lines if "watermark" in line and not line.startswith("#")] == [
-        'millstream_watermark_ms{job="j",step="t"} 4000',
-        'millstream_watermark_ms{job="j",step="u\\""} 5000',
-        'millstream_watermark_lag_seconds{job="j",step="t"} 5.5',
-        'millstream_watermark_lag_seconds{job="j",step="u\\""} 4.5',
-        'millstream_watermark_holder{job="j",step="t",partition="a/0"} 1',
-        'millstream_partition_watermark_ms{job="j",step="t",partition="a/0"} 4000',
-        'millstream_partition_watermark_ms{job="j",step="t",partition="a/1"} 7000',
+        'millstream_watermark_ms{job_name="j",step="t"} 4000',
+        'millstream_watermark_ms{job_name="j",step="u\\""} 5000',
+        'millstream_watermark_lag_seconds{job_name="j",step="t"} 5.5',
+        'millstream_watermark_lag_seconds{job_name="j",step="u\\""} 4.5',
+        'millstream_watermark_holder{job_name="j",step="t",partition="a/0"} 1',
+        'millstream_partition_watermark_ms{job_name="j",step="t",partition="a/0"} 4000',
+        'millstream_partition_watermark_ms{job_name="j",step="t",partition="a/1"} 7000',
     ]
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_idle")] == list("001")
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_paused")] == list("010")
@@ -78,7 +78,7 @@ def test_watermarks_by_step_and_partition():
 
 
 def test_labels_are_escaped():
-    assert 'job="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once", mode="STREAMING"))
+    assert 'job_name="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once", mode="STREAMING"))
 
 
 def test_the_file_is_replaced_as_a_whole(tmp_path):
@@ -102,18 +102,18 @@ def test_metrics_of_the_users_own_bear_their_names_as_labels(tmp_path):
     lines = (tmp_path / "figures").read_text().splitlines()
     assert [line for line in lines if "millstream_user" in line and not line.startswith("# HELP")] == [
         "# TYPE millstream_user_counter_total counter",
-        'millstream_user_counter_total{job="j",step="s",name="hits"} 5',
-        'millstream_user_counter_total{job="j",step="s",name="odd\\"name"} 1',
-        'millstream_user_counter_total{job="j",step="t",name="hits"} 9',
+        'millstream_user_counter_total{job_name="j",step="s",name="hits"} 5',
+        'millstream_user_counter_total{job_name="j",step="s",name="odd\\"name"} 1',
+        'millstream_user_counter_total{job_name="j",step="t",name="hits"} 9',
         "# TYPE millstream_user_gauge gauge",
-        'millstream_user_gauge{job="j",step="s",name="depth",subtask="0"} 4',
-        'millstream_user_gauge{job="j",step="s",name="depth",subtask="1"} 2.5',
+        'millstream_user_gauge{job_name="j",step="s",name="depth",subtask="0"} 4',
+        'millstream_user_gauge{job_name="j",step="s",name="depth",subtask="1"} 2.5',
         "# TYPE millstream_user_histogram histogram",
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="1"} 1',
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="5"} 2',
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="+Inf"} 3',
-        'millstream_user_histogram_sum{job="j",step="s",name="size"} 12.5',
-        'millstream_user_histogram_count{job="j",step="s",name="size"} 3',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="1"} 1',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="5"} 2',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="+Inf"} 3',
+        'millstream_user_histogram_sum{job_name="j",step="s",name="size"} 12.5',
+        'millstream_user_histogram_count{job_name="j",step="s",name="size"} 3',
     ]
 
 

@@ -64,4 +64,4 @@ def test_it_is_recorded_and_no_part_of_the_fingerprint(tmp_path):
     assert result.mode == "BATCH_ROLLER"
     with open_view(tmp_path, None, read_only=True) as view:
         assert view.manifest().mode == "BATCH_ROLLER"
-    assert 'millstream_mode{job="paged",mode="BATCH_ROLLER"} 1\n' in prometheus(totals_of(result))
+    assert 'millstream_mode{job_name="paged",mode="BATCH_ROLLER"} 1\n' in prometheus(totals_of(result))

@@ -70,15 +70,15 @@ def prometheus(totals: Totals) -> str:
     lines = [
         "# HELP millstream_guarantee The guarantee in force.",
         "# TYPE millstream_guarantee gauge",
-        f'millstream_guarantee{{job="{job}",guarantee="{label(totals.guarantee)}"}} 1',
+        f'millstream_guarantee{{job_name="{job}",guarantee="{label(totals.guarantee)}"}} 1',
         "# HELP millstream_mode The mode of the job.",
         "# TYPE millstream_mode gauge",
-        f'millstream_mode{{job="{job}",mode="{label(totals.mode)}"}} 1',
+        f'millstream_mode{{job_name="{job}",mode="{label(totals.mode)}"}} 1',
     ]
     for name, kind, text, value in _samples(totals):
         if value is not None:
             shown = f"millstream_{name}"
-            lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job="{job}"}} {value:.15g}']
+            lines += [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", f'{shown}{{job_name="{job}"}} {value:.15g}']
     if totals.newest is not None:
         lines += watermark_lines(job, totals.newest)
         lines += load_lines(job, totals.newest)

@@ -37,4 +37,4 @@ def _gauge(job: str, name: str, text: str, samples: dict[str, float]) -> Iterato
     shown = f"millstream_{name}"
     if samples:
         yield from (f"# HELP {shown} {text}", f"# TYPE {shown} gauge")
-        yield from (f'{shown}{{job="{job}",{labels}}} {value:.15g}' for labels, value in samples.items())
+        yield from (f'{shown}{{job_name="{job}",{labels}}} {value:.15g}' for labels, value in samples.items())

@@ -21,7 +21,7 @@ def source_lines(job: str, newest: EpochSummary | None, dropped: Dropped) -> Ite
         text = "Bytes that the outside keeps for a source until its rows are published, such as the log behind a slot."
         yield from _metric("source_retained_bytes", "gauge", text, retained)
     counted = [
-        f'job="{job}",source="{label(source)}",reason="{label(reason)}"}} {rows}'
+        f'job_name="{job}",source="{label(source)}",reason="{label(reason)}"}} {rows}'
         for source, reasons in dropped.items()
         for reason, rows in reasons.items()
     ]
@@ -32,7 +32,7 @@ def source_lines(job: str, newest: EpochSummary | None, dropped: Dropped) -> Ite
 
 def _of_partition(job: str, name: str) -> str:
     source, _, partition = name.partition("/")
-    return f'job="{job}",source="{label(source)}",partition="{label(partition)}"'
+    return f'job_name="{job}",source="{label(source)}",partition="{label(partition)}"'
 
 
 def _metric(name: str, kind: str, text: str, samples: list[str]) -> Iterator[str]:

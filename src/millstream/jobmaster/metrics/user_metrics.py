@@ -20,7 +20,7 @@ def user_lines(job: str, metrics: Mapping[str, StepMetrics]) -> Iterator[str]:
         lines = [
             line
             for step, step_metrics in metrics.items()
-            for line in samples(shown, f'job="{job}",step="{label(step)}"', step_metrics)
+            for line in samples(shown, f'job_name="{job}",step="{label(step)}"', step_metrics)
         ]
         if lines:
             yield from (f"# HELP {shown} {text}", f"# TYPE {shown} {kind}", *lines)

@@ -29,13 +29,13 @@ def watermark_lines(job: str, summary: EpochSummary) -> Iterator[str]:
 def _steps(job: str, summary: EpochSummary) -> Iterator[tuple[str, str, float]]:
     for step, mark in summary.steps.items():
         if MIN_TIME < mark < MAX_TIME:
-            labels = f'job="{job}",step="{label(step)}"'
+            labels = f'job_name="{job}",step="{label(step)}"'
             yield "watermark_ms", labels, mark
             yield "watermark_lag_seconds", labels, (summary.now - mark) / 1000
 
 
 def _partition(job: str, partition: PartitionWatermark) -> Iterator[tuple[str, str, float]]:
-    labels = f'job="{job}",step="{label(partition.step)}",partition="{label(partition.partition)}"'
+    labels = f'job_name="{job}",step="{label(partition.step)}",partition="{label(partition.partition)}"'
     if partition.is_holding:
         yield "watermark_holder", labels, 1
     if MIN_TIME < partition.watermark < MAX_TIME:
