@@ -21,7 +21,7 @@ from millstream.control.act import acting
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.catalogue import FLEET_METRICS, SERVER_METRICS
 from millstream.control.metrics.fleet import Fleet
-from millstream.control.metrics.runs import RunBook
+from millstream.control.metrics.runs import RunFigures
 from millstream.errors import ExternalFailure
 from millstream.jobmaster.metrics.catalogue import RUN_METRICS
 from millstream.jobmaster.metrics.metric import Figure, Metric, buckets, grouped
@@ -65,16 +65,14 @@ def _add(family: MetricFamily, labels: list[str], value: float | Spread) -> None
 class RunCollector(Collector):
     """Figures of the runs of this process's node."""
 
-    def __init__(self, book: RunBook, clock: Callable[[], float] = time.time) -> None:
-        self._book, self._clock = book, clock
+    def __init__(self, runs: Callable[[], Iterable[RunFigures]], clock: Callable[[], float] = time.time) -> None:
+        """`runs` gives those that the node answers for at the time."""
+        self._runs, self._clock = runs, clock
 
     def collect(self) -> Iterator[MetricFamily]:
         """The newest figures."""
-        told = [
-            ({"job_name": run.job, "slot": str(run.slot)}, figure)
-            for run, several in self._book.figures(self._clock())
-            for figure in several
-        ]
+        now = self._clock()
+        told = [(run.labels, figure) for run in self._runs() for figure in run.figures(now)]
         return families(RUN_METRICS, told, ("job_name", "slot"))
 
 

@@ -1,49 +1,47 @@
-"""Figures of runs, from what their drivers report to the node that answers for them."""
+"""Figures of a run, from what its driver reports to the node that answers for it."""
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
+from millstream.contract.driver_protocol import DriverReport
 from millstream.inspect.run_facts import told_epoch
 from millstream.jobmaster.metrics.figures import figures_of
 from millstream.jobmaster.metrics.metric import Figure
 from millstream.jobmaster.metrics.totals import Totals
 
 
-class ReportedRun(NamedTuple):
-    """Of which run a report is."""
+class RunFigures:
+    """What one claim of a run has told so far. Reports come in by another thread than the one that reads it.
 
-    id: str
-    job: str
-    slot: int
-    """Of the job: tells its runs of one time apart, without a series for each run that ever was."""
+    A driver that takes the place of another counts from zero, as a process does that Prometheus sees restart.
+    """
 
-
-class RunBook:
-    """What the runs of a node have told so far. Reports come in by other threads than those that read it."""
-
-    def __init__(self) -> None:
+    def __init__(self, job: str, slot: int) -> None:
+        """`slot` of the job: it tells its runs of one time apart, without a series for each run that ever was."""
+        self.labels = {"job_name": job, "slot": str(slot)}
         self._lock = threading.Lock()
-        self._totals: dict[ReportedRun, tuple[Totals, int]] = {}
+        self._totals, self._seq = Totals(job=job, guarantee="", mode=""), 0
 
-    def epoch(self, run: ReportedRun, seq: int, facts: Mapping[str, Any], *, at: float, mode: str = "") -> None:
-        """An epoch was reported; one that is told again, as after a connection was lost, counts once."""
-        summary = told_epoch(facts)
+    def take(self, report: DriverReport) -> None:
+        """A report came; one that is told again, as after a connection was lost, counts once."""
         with self._lock:
-            totals, newest = self._totals.get(run, (Totals(job=run.job, guarantee="", mode=mode), 0))
-            if seq > newest:
-                self._totals[run] = totals.after(summary, at=at), seq
+            if report.seq > self._seq:
+                self._totals, self._seq = _after(self._totals, report), report.seq
 
-    def forget(self, run: ReportedRun) -> None:
-        """The node does not answer for a run any more: its figures end with it."""
+    def figures(self, now: float) -> list[Figure]:
+        """All figures of the run; none before its first epoch."""
         with self._lock:
-            self._totals.pop(run, None)
+            totals = self._totals
+        return [] if totals.newest is None else list(figures_of(totals, now=now))
 
-    def figures(self, now: float) -> Iterator[tuple[ReportedRun, list[Figure]]]:
-        """The figures of every run."""
-        with self._lock:
-            known = [(run, totals) for run, (totals, _) in self._totals.items()]
-        for run, totals in known:
-            yield run, list(figures_of(totals, now=now))
+
+def _after(totals: Totals, report: DriverReport) -> Totals:
+    match report.type:
+        case "graph":
+            return dataclasses.replace(totals, mode=report.body["mode"])
+        case "epoch":
+            return totals.after(told_epoch(report.body), at=report.at)
+        case _:
+            return totals

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import insert, select
 
 import millstream as ms
+from millstream.contract.driver_protocol import DriverReport
 from millstream.control.act import acting
 from millstream.control.dispatcher.reconcile import reap
 from millstream.control.dispatcher.starting import StartOptions, start_run
@@ -18,7 +19,7 @@ from millstream.control.metadata.tables.runs import checkpoint, execution
 from millstream.control.metadata.tables.schedules import schedule_fire
 from millstream.control.metrics.catalogue import ALL_METRICS, FLEET_METRICS, SERVER_METRICS
 from millstream.control.metrics.exposition import FleetCollector, RunCollector, ServerMetrics, text
-from millstream.control.metrics.runs import ReportedRun, RunBook
+from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.claims import claim
 from millstream.control.nodes.registration import Offer, beat, register
 from millstream.errors import ExternalFailure
@@ -82,26 +83,29 @@ def test_an_epoch_comes_back_from_json_as_it_was():
     assert [told_epoch(json.loads(json.dumps(epoch_facts(each)))) for each in told] == told
 
 
+def report(kind, seq, body):
+    return DriverReport(type=kind, run="r", token=1, seq=seq, at=100.0, body=json.loads(json.dumps(body)))
+
+
 def test_runs_tell_what_their_file_would(tmp_path):
-    clock = iter(range(1_000_000)).__next__
-    book, file = RunBook(), MetricsFile(tmp_path / "m", job="orders", guarantee="", mode="", clock=lambda: 100.0)
-    run, told = ReportedRun("r1", "orders", 0), []
+    file = MetricsFile(tmp_path / "m", job="orders", guarantee="", mode="BATCH", clock=lambda: 100.0)
+    first, second, told = RunFigures("orders", 0), RunFigures("orders", 1), []
+    first.take(report("graph", 1, {"mode": "BATCH"}))
+    assert scraped(RunCollector(lambda: [first, second])) == {}
 
     def note(summary):
-        told.append(json.loads(json.dumps(epoch_facts(summary))))
-        book.epoch(run, len(told), told[-1], at=100.0)
+        told.append(report("epoch", 2 + len(told), epoch_facts(summary)))
+        first.take(told[-1])
         file.epoch(summary)
 
     a_job().run(local=True, on_epoch=note)
-    book.epoch(run, len(told), told[-1], at=100.0)
-    book.epoch(ReportedRun("r2", "orders", 1), 1, told[0], at=float(clock()))
-    found = scraped(RunCollector(book, lambda: 100.0))
+    first.take(told[-1])
+    second.take(told[0])
+    found = scraped(RunCollector(lambda: [first, second], lambda: 100.0))
     assert value(found, "rows_in_total", job_name="orders", slot="0") == 10, "told twice, counted once"
     assert value(found, "epochs_total", job_name="orders", slot="1") == 1
     own = {(name, labels - {("slot", "0")}): each for (name, labels), each in found.items() if ("slot", "0") in labels}
     assert own == pytest.approx(samples((tmp_path / "m").read_bytes()))
-    book.forget(run)
-    assert {dict(labels)["slot"] for _, labels in scraped(RunCollector(book))} == {"1"}
 
 
 @pytest.fixture
