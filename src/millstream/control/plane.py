@@ -14,6 +14,7 @@ from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.artifacts.unpack import unpack
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.metadata.database import Metadata
+from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.channel import ChannelServer
 from millstream.control.nodes.identity import NodeDirectory
 from millstream.control.nodes.local_host import LocalDrivers
@@ -85,6 +86,10 @@ class RunningNode:
     def _secrets(self, job_id: int, names: Collection[str]) -> Mapping[str, str]:
         with self._metadata.begin() as connection:
             return secrets_of_run(connection, self._ring, job_id, names)
+
+    def figures(self) -> list[RunFigures]:
+        """Of the runs that go on here."""
+        return [owned.figures for owned in self._node.runs().values()]
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""

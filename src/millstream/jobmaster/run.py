@@ -71,8 +71,7 @@ class Run:
         self.deployment, self.engine = deployment, engine
         self._clock = clock or _wall_clock
         self._root = None if deployment.checkpoint is None else Path(deployment.checkpoint)
-        self._letter_limits = letter_limits(nodes_of(deployment))
-        self._side = side
+        self._letter_limits, self._side = letter_limits(nodes_of(deployment)), side
         self._control = control = control or RunControl()
         self._log = control.log
         self._log.at(job=deployment.name)
@@ -255,8 +254,8 @@ class Run:
         self._last = plan
         try:
             if not is_replay:
-                phases = self._coordinator.phase_seconds()
-                self._progress.published(PublishedEpoch(plan, counts, reports, held, self._sink_seconds(), phases))
+                took = self._sink_seconds(), self._coordinator.phase_seconds()
+                self._progress.published(PublishedEpoch(plan, counts, reports, held, *took))
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)

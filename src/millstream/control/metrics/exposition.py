@@ -20,7 +20,7 @@ from millstream.api.functions.user_metrics import Spread
 from millstream.control.act import acting
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.catalogue import FLEET_METRICS, SERVER_METRICS
-from millstream.control.metrics.fleet import Fleet
+from millstream.control.metrics.fleet import FleetFigures
 from millstream.control.metrics.runs import RunFigures
 from millstream.errors import ExternalFailure
 from millstream.jobmaster.metrics.catalogue import RUN_METRICS
@@ -29,6 +29,7 @@ from millstream.jobmaster.metrics.metric import Figure, Metric, buckets, grouped
 _KEPT = 5.0
 """Seconds for which the fleet's figures are told again: whoever scrapes often does not ask the database often."""
 _REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
 _log = logging.getLogger(__name__)
 _Labelled = tuple[Mapping[str, str], Figure]
@@ -80,7 +81,7 @@ class FleetCollector(Collector):
     """Figures of all jobs and nodes. A database that does not answer takes these figures away, not the page."""
 
     def __init__(self, metadata: Metadata, clock: Callable[[], float] = time.monotonic) -> None:
-        self._metadata, self._clock, self._fleet = metadata, clock, Fleet()
+        self._metadata, self._clock, self._fleet = metadata, clock, FleetFigures()
         self._lock = threading.Lock()
         self._read: float | None = None
         self._figures: list[Figure] = []
@@ -115,7 +116,9 @@ class ServerMetrics:
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; `route` is the pattern that matched, not the path that was asked for."""
-        self._requests.labels(method=method, route=route, status=str(status)).observe(seconds)
+        # Whoever asks chooses the word: each would be a series of its own.
+        shown = method if method in _METHODS else "other"
+        self._requests.labels(method=shown, route=route, status=str(status)).observe(seconds)
 
     @contextlib.contextmanager
     def streaming(self) -> Iterator[None]:
@@ -125,3 +128,18 @@ class ServerMetrics:
             yield
         finally:
             self._clients.dec()
+
+
+class Exposition:
+    """Everything that a server tells Prometheus."""
+
+    def __init__(self, metadata: Metadata, runs: Callable[[], Iterable[RunFigures]]) -> None:
+        """`runs` of the node in this process; none where there is no node."""
+        self._registry = CollectorRegistry()
+        self._registry.register(FleetCollector(metadata))
+        self._registry.register(RunCollector(runs))
+        self.server = ServerMetrics(self._registry)
+
+    def page(self) -> bytes:
+        """The figures now."""
+        return text(self._registry)

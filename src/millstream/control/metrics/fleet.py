@@ -19,7 +19,7 @@ from millstream.control.metrics.tallies import TallyKey, beginnings, figures_of_
 from millstream.jobmaster.metrics.metric import Figure
 
 
-class Fleet:
+class FleetFigures:
     """Reads the figures; what it counted never falls while it lives, whatever becomes of rows it has counted."""
 
     def __init__(self) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
+
+import msgspec
 
 from millstream.contract.driver_protocol import DriverReport
 from millstream.inspect.run_facts import told_epoch
 from millstream.jobmaster.metrics.figures import figures_of
 from millstream.jobmaster.metrics.metric import Figure
 from millstream.jobmaster.metrics.totals import Totals
+
+_log = logging.getLogger(__name__)
 
 
 class RunFigures:
@@ -27,8 +32,13 @@ class RunFigures:
     def take(self, report: DriverReport) -> None:
         """A report came; one that is told again, as after a connection was lost, counts once."""
         with self._lock:
-            if report.seq > self._seq:
+            if report.seq <= self._seq:
+                return
+            try:
                 self._totals, self._seq = _after(self._totals, report), report.seq
+            except (KeyError, ValueError, msgspec.MsgspecError) as problem:
+                # Figures inform, they decide nothing: the report counts for everything else.
+                _log.warning("a report of %s has no figures that can be read: %s", report.run, problem)
 
     def figures(self, now: float) -> list[Figure]:
         """All figures of the run; none before its first epoch."""

@@ -19,7 +19,7 @@ from millstream.control.metadata.database import Metadata
 from millstream.control.nodes import registration
 from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, renew
 from millstream.control.nodes.host import DriverHost
-from millstream.control.nodes.lost import lose
+from millstream.control.nodes.lost import is_fenced, lose, tell
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.placing import Places, SecretsOfRun, spec_of, with_code
 from millstream.control.nodes.registration import NodeState, Offer
@@ -106,6 +106,10 @@ class Node:
         with acting(self._metadata, self._actor) as act:
             state = registration.beat(act, self._offer, {"runs": len(held)})
             kept = renew(act, self._offer.id, held) if state is not None else ()
+            for owned in self._runs.values():
+                # A newer process of this node takes the runs over as they are: then no lease is lost.
+                if owned.lease not in kept and state is not None:
+                    tell(act, owned.id, owned.token, "lease_lost", f"node {self._offer.id} lost its lease")
         failpoint("node_renewed")
         self._renewed_at = sent
         self._state = state or "GONE"
@@ -137,6 +141,8 @@ class Node:
             with acting(self._metadata, self._actor) as act:
                 row = next((each for each in owned_runs(act, self._offer.id) if each.execution_id == owned.id), None)
                 goes_on = False
+                if is_fenced(reports):
+                    tell(act, owned.id, owned.token, "fenced", "its driver found a newer owner of the checkpoint")
                 if row is not None and row.token == owned.token:
                     writer = ReportWriter(act, owned.token, self._state_data(owned.id, owned.token))
                     goes_on = writer.write(row, reports)

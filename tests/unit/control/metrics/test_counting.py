@@ -15,7 +15,7 @@ from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.control.metadata.tables.schedules import schedule, schedule_fire
 from millstream.control.metrics.counting import counters
-from millstream.control.metrics.fleet import Fleet, mean_interval
+from millstream.control.metrics.fleet import FleetFigures, mean_interval
 from millstream.control.metrics.tallies import beginnings, figures_of_tallies, key_of
 
 S = Status
@@ -127,7 +127,7 @@ def test_two_servers_tell_the_same(database_url, metadata, counted, lives, clock
 
 
 def test_fires_are_counted_with_their_delay_and_a_change_of_one_takes_nothing_back(act, clock, job):
-    fleet = Fleet()
+    fleet = FleetFigures()
 
     def fires():
         with act() as a:
