@@ -213,8 +213,9 @@ PARTS = (
     (
         "Runs",
         RUN_METRICS,
-        """`millstream run JOB --metrics FILE` keeps them in a file; a service tells those of the runs of its nodes,
-with the label `slot`, which tells runs of one job at one time apart (0 where there is one). What a run does not know is
+        """`millstream run JOB --metrics FILE` keeps them in a file. A server tells those of the runs of its own node at
+`/metrics`, and those of another node at `/v1/nodes/NODE/metrics`, with the label `slot`, which tells runs of one job at
+one time apart (0 where there is one); `/v1/runs/RUN/metrics` tells those of one run as JSON. What a run does not know is
 left out. A counter begins again at zero when another process takes the run over, as Prometheus expects of a restart.
 
 - `latency_seconds` is the time of publication less the event time of the newest rows of an epoch, of the partition that
