@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos chaos-control model bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers promtool unit lint fmt chaos chaos-control model bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,7 @@ unit: $(STAMP)  ## the fast tests, no JVM
 test: setup lint  ## everything that must pass: lint, unit tests, Spark tests
 	@$(BIN)/python scripts/s3_server.py install || echo "no S3 server to be had: its tests will be skipped"
 	@$(BIN)/python scripts/kafka_server.py install || echo "no Kafka broker to be had: its tests will be skipped"
+	@$(BIN)/python scripts/promtool.py install || echo "no promtool to be had: the tests of alert rules will be skipped"
 	@$(BIN)/python -m pytest -q -m "not spark and not brokers" -n 3 --dist loadfile
 	@$(BIN)/millstream doctor --caches --make || echo "no class archive: Spark starts more slowly"
 	@$(BIN)/python -m pytest -q -m "spark and not brokers"
@@ -74,6 +75,11 @@ test-brokers: setup  ## sources and sinks against RabbitMQ and MariaDB, from the
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt -e ".[mysql]"
 	@$(BIN)/python scripts/brokers.py install
 	@$(BIN)/python -m pytest -q -m brokers
+
+promtool: setup  ## check the alert rules of deploy/prometheus and try each of them, with promtool, which it fetches first
+	@$(BIN)/python scripts/promtool.py install
+	@$$($(BIN)/python scripts/promtool.py path) check rules deploy/prometheus/recording.yml deploy/prometheus/alerts.yml
+	@$$($(BIN)/python scripts/promtool.py path) test rules deploy/prometheus/alerts_test.yml
 
 SEED ?= 1
 KILLS ?= 200

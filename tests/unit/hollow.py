@@ -233,15 +233,19 @@ def _looked_up(module):
 
 
 def unwritten_metrics(modules):
-    """Metrics that are described, and whose samples nobody gives; a sample is a tuple that begins with the name."""
+    """Metrics of a list of them whose name stands nowhere else: nobody gives their samples. Names may be put together."""
     mine = [module for module in modules if ".metrics." in module.name]
-    tuples = [node for module in mine for node in module.nodes if isinstance(node, ast.Tuple) and node.elts]
-    written = {node.elts[0].value for node in tuples if is_text(node.elts[0]) and len(node.elts) > 2}
-    texts = [text for module in mine for text in module.strings]
-    written |= {match[1] for text in texts if (match := re.match(r"millstream_(\w+){", text))}
-    described = {match[1] for text in texts if (match := re.match(r"# HELP millstream_(\w+) ", text))}
-    tables = [node for module in mine for node in module.tree.body if isinstance(node, ast.Assign)]
-    for node in tables:
-        if isinstance(node.value, ast.Dict):
-            described |= {key.value for key in node.value.keys if is_text(key)}
-    return sorted(described - written)
+    lists = [module for module in mine if module.name.endswith(".catalogue")]
+    calls = [node for module in lists for node in module.nodes if isinstance(node, ast.Call)]
+    described = {node.args[0].value for node in calls if node.args and is_text(node.args[0])}
+    writers = [module for module in mine if module not in lists]
+    patterns = [_pattern(node) for module in writers for node in module.nodes if isinstance(node, ast.JoinedStr)]
+    written = {text for module in writers for text in module.strings}
+    made = {name for name in described for pattern in patterns if re.fullmatch(pattern, name)}
+    return sorted(described - written - made)
+
+
+def _pattern(node):
+    """What a text that is put together can be; the parts that vary are words."""
+    parts = [re.escape(part.value) if isinstance(part, ast.Constant) else "[a-z]+(?:_[a-z]+)?" for part in node.values]
+    return "".join(parts) if any(isinstance(part, ast.Constant) for part in node.values) else "(?!)"

@@ -198,8 +198,10 @@ def test_an_option_that_nobody_reads_is_found():
 
 
 def test_a_metric_without_samples_is_found():
-    text = "_HELP = {'rows': 'Rows.', 'lost': 'Lost.'}\ndef samples(): yield 'rows', 'job', 1\n"
-    assert unwritten_metrics(made(jobmaster__metrics__file=text)) == ["lost"]
+    listed = "RUN = (_run('rows_total', 'Rows.'), _run('vertex_busy', 'Busy.'), _run('lost_total', 'Lost.'))\n"
+    given = "def figures(name): yield Figure('rows_total', 1), Figure(f'vertex_{name}', 2), Figure(f'{name}', 3)\n"
+    modules = made(jobmaster__metrics__catalogue=listed, jobmaster__metrics__figures=given)
+    assert unwritten_metrics(modules) == ["lost_total"]
 
 
 def test_fields_that_nobody_sets_or_reads_are_found():

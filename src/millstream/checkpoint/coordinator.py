@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -82,6 +83,8 @@ class EpochCoordinator:
         self._participants = dict(participants)
         self._retained = retained
         self.phase = Phase.COMMITTED
+        self._times: dict[str, float] = {}
+        """When the epoch in flight came where it is, by the clock that only rises."""
         self._newest: EpochManifest | None = None
         self._kept: dict[str, int] = {}
         """The lineage's manifests by name, with their epochs, so that retiring one does not list the store every epoch."""
@@ -137,6 +140,7 @@ class EpochCoordinator:
         """Decide and publish an epoch; an epoch that is durable already is only published."""
         # Step 1. Adopt a durable manifest
         failpoint("staged")
+        self._times["staged"] = time.monotonic()
         if self._is_decided(staged.epoch):
             return self._adopt(staged)
         self._check_chain(staged)
@@ -152,6 +156,15 @@ class EpochCoordinator:
         self._retire()
         return manifest
 
+    def phase_seconds(self) -> dict[str, float]:
+        """How long each phase of the epoch that was just published took; a replay does not make it durable again."""
+        ends = {"tasks": "staged", "prepare": Phase.PRECOMMITTED, "persist": Phase.DURABLE, "publish": Phase.COMMITTED}
+        began, took = self._times[Phase.STAGING], {}
+        for name, end in ends.items():
+            reached = max(began, self._times.get(end, began))
+            took[name], began = reached - began, reached
+        return took
+
     def abort(self) -> None:
         """The epoch failed before it was durable. Prepared work is kept: `restore` decides about it."""
         if unfinished(self.phase) is Unfinished.GIVE_UP:
@@ -160,6 +173,7 @@ class EpochCoordinator:
     def _enter(self, phase: Phase) -> None:
         assert self.phase in _FOLLOWS[phase], f"{phase} cannot follow {self.phase}"
         self.phase = phase
+        self._times[phase] = time.monotonic()
 
     def _standing(self, epoch: int) -> EpochStanding:
         return epoch_standing(epoch, self._head.current.epoch)

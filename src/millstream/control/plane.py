@@ -14,6 +14,7 @@ from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.metadata.database import Metadata
+from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.channel import ChannelServer
 from millstream.control.nodes.identity import NodeDirectory
 from millstream.control.nodes.local_host import LocalDrivers
@@ -94,6 +95,10 @@ class RunningNode:
             code.sweep(self._metadata)
         except ExternalFailure as problem:
             _log.warning("artifacts are collected later: %s", problem)
+
+    def figures(self) -> list[RunFigures]:
+        """Of the runs that go on here."""
+        return [owned.figures for owned in self._node.runs().values()]
 
     def start(self) -> None:
         """Register, adopt, and begin to claim."""

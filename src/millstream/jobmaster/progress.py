@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -17,11 +18,14 @@ from millstream.api.running.result import (
     dropped_rows,
 )
 from millstream.api.running.subtasks import SubtaskState
+from millstream.jobmaster.latency import latencies
 from millstream.jobmaster.loads import load_of
+from millstream.jobmaster.planner.credits import used_buffers
 from millstream.jobmaster.planner.planner import Planner
+from millstream.jobmaster.processes import ProcessWatch
 from millstream.model.counts import Counts, StepCounts
+from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.epoch import EpochPlan
-from millstream.plan.partitioned import PartitionedPlan
 from millstream.runtime.messages import TaskReport
 
 
@@ -35,6 +39,8 @@ class PublishedEpoch(NamedTuple):
     """How far partitions had come when it was decided."""
     sinks: Mapping[str, float]
     """Seconds that each sink took to prepare and publish it."""
+    phases: Mapping[str, float]
+    """Seconds of its phases."""
 
 
 class Progress:
@@ -44,7 +50,7 @@ class Progress:
         self,
         result: RunResult,
         planner: Planner,
-        plan: PartitionedPlan,
+        deployment: DeploymentPlan,
         *,
         token: int,
         sources: Collection[str],
@@ -54,14 +60,17 @@ class Progress:
     ) -> None:
         """`sources` and `sinks` are steps: what they take is what a run has read and written."""
         self.result = result
-        self._planner, self._plan, self._token, self._sources, self._sinks = planner, plan, token, sources, sinks
+        self._planner, self._deployment, self._token = planner, deployment, token
+        self._sources, self._sinks = sources, sinks
+        self._processes = ProcessWatch()
         self._log, self._subtasks, self._listener = control.log, control.subtasks, listener
         self._began = self._epoch_began = time.monotonic()
 
     def begin_epoch(self, epoch: int) -> None:
         """The time of an epoch counts from here. Level 0 has as many subtasks as turn up."""
         self._epoch_began = time.monotonic()
-        self._subtasks.begin(epoch, [0, *[self._plan.parallelism] * self._plan.depth])
+        plan = self._deployment.plan
+        self._subtasks.begin(epoch, [0, *[plan.parallelism] * plan.depth])
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
         """All tasks of an epoch have done their work."""
@@ -98,9 +107,20 @@ class Progress:
             counts=counts,
             metrics=gathered(report.metrics for report in done.reports),
             busy=busy_seconds(report.busy for report in done.reports),
-            load=load_of(self._plan, done.reports, counts, done.sinks, seconds),
         )
-        self._tell(summary)
+        self._tell(self._measured(summary, done))
+
+    def _measured(self, summary: EpochSummary, done: PublishedEpoch) -> EpochSummary:
+        """The summary with what the epoch took, and of what."""
+        deployment, reports, counts = self._deployment, done.reports, done.counts
+        return dataclasses.replace(
+            summary,
+            load=load_of(deployment.plan, reports, counts, done.sinks, summary.seconds),
+            phases=done.phases,
+            latency=latencies(deployment, done.plan, reports, counts, published=self._planner.clock()),
+            buffers=used_buffers(deployment, reports),
+            processes=self._processes.loads(),
+        )
 
     def _tell(self, summary: EpochSummary) -> None:
         now = time.monotonic()

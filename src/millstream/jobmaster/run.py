@@ -105,7 +105,7 @@ class Run:
         self._progress = Progress(
             result,
             self.planner,
-            self.deployment.plan,
+            self.deployment,
             token=self.lease.token,
             sources=self._sources,
             sinks=self._owned.sinks,
@@ -259,7 +259,8 @@ class Run:
         self._last = plan
         try:
             if not is_replay:
-                self._progress.published(PublishedEpoch(plan, counts, reports, held, self._sink_seconds()))
+                took = self._sink_seconds(), self._coordinator.phase_seconds()
+                self._progress.published(PublishedEpoch(plan, counts, reports, held, *took))
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)

@@ -23,6 +23,7 @@ from millstream.server.routes import (
     config,
     epochs,
     events,
+    figures,
     hooks,
     jobs,
     live,
@@ -92,13 +93,15 @@ def create_app(service: Service) -> FastAPI:
     app.state.service, app.state.hub = service, hub
     for router in (*_ALWAYS, *_parts(service)):
         app.include_router(router, prefix=PREFIX)
+    if service.figures is not None:
+        app.include_router(figures.router)  # where every scraper looks for it
     _secure(app, service)
     return app
 
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    parts = [live.router] if service.channel is not None else []
+    parts = [live.router, figures.nodes_router] if service.channel is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     return parts + ([artifacts.router] if service.artifacts is not None else [])
 

@@ -46,24 +46,32 @@ class Front:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        facts = open_facts(scope)
-        begun = False
+        facts, begun, status = open_facts(scope), self._service.monotonic(), 500
+        has_begun = False
 
         async def sent(message: Message) -> None:
-            nonlocal begun
+            nonlocal has_begun, status
             if message["type"] == "http.response.start":
-                begun = True
+                has_begun, status = True, message["status"]
                 self._dress(message, facts)
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
         except Exception as problem:
-            if begun:
+            if has_begun:
                 raise
             answer = error_answer(problem, facts)
             await self._audit(scope, facts)
             await answer(scope, receive, sent)
+        finally:
+            self._measure(scope, status, self._service.monotonic() - begun)
+
+    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+        """By the pattern of the route: paths hold names, of which there is no end; nor of what strangers try."""
+        route = getattr(scope.get("route"), "path", "")
+        if self._service.figures is not None and not route.endswith("/events"):
+            self._service.figures.server.request(scope["method"], route, status, seconds)
 
     def _dress(self, message: Message, facts: RequestFacts) -> None:
         headers = MutableHeaders(scope=message)

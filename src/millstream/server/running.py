@@ -12,6 +12,7 @@ from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
+from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
@@ -62,7 +63,7 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
     plane = ControlPlane(metadata, node, watched=options.watched)
-    service = _service(options, metadata, plane)
+    service = _service(options, metadata, plane, node)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)
     plane.start()
@@ -74,7 +75,7 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
         metadata.close()
 
 
-def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane) -> Service:
+def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane, node: RunningNode | None) -> Service:
     known = node_options(options)
     return Service(
         metadata=metadata,
@@ -87,6 +88,7 @@ def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane) ->
         artifacts=ArtifactStore(known.artifacts),
         unpacked=options.data / "unpacked",
         watched=options.watched,
+        figures=Exposition(metadata, tuple if node is None else node.figures),
     )
 
 

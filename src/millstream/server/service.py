@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planner
 from millstream.control.metadata.database import Metadata
+from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.limits import Limits
 
@@ -32,6 +33,14 @@ class NodeChannel(Protocol):
 
     def logs(self, run: str) -> list[str]:
         """The names of its logs."""
+        ...
+
+    def metrics(self, run: str) -> list[dict[str, Any]]:
+        """Its figures, those of its own functions among them."""
+        ...
+
+    def page(self, identifier: str) -> str:
+        """The figures of all runs of a node, for Prometheus."""
         ...
 
     def dump(self, run: str) -> dict[str, Any]:
@@ -65,3 +74,5 @@ class Service:
     """Where code of jobs is unpacked to be compiled; it comes with `artifacts`."""
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
+    figures: Exposition | None = None
+    """What it tells Prometheus."""

@@ -190,10 +190,10 @@ def test_metrics_are_kept_in_a_file(cli, job_file, tmp_path):
     path = tmp_path / "orders.prom"
     assert cli("run", job_file, "--local", "--metrics", path).exit_code == 0
     lines = path.read_text().splitlines()
-    assert 'millstream_guarantee{job="orders",guarantee="exactly_once"} 1' in lines
-    assert 'millstream_rows_in_total{job="orders"} 3' in lines
-    assert 'millstream_epochs_total{job="orders"} 2' in lines
-    assert 'millstream_fencing_token{job="orders"} 1' in lines
+    assert 'millstream_guarantee{job_name="orders",guarantee="exactly_once"} 1' in lines
+    assert 'millstream_rows_in_total{job_name="orders"} 3' in lines
+    assert 'millstream_epochs_total{job_name="orders"} 2' in lines
+    assert 'millstream_fencing_token{job_name="orders"} 1' in lines
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 

@@ -51,7 +51,17 @@ class FakeDriver:
         self.report("state", **{"from": "INITIALIZING", "to": "RUNNING", "cause": "started", "error": None})
 
     def epoch(self, number, rows=10):
-        self.report("epoch", epoch=number, rows_in=rows, rows_out=rows, seconds=0.5, lag=0, counts={"m": {"failed": 1}})
+        self.report(
+            "epoch",
+            epoch=number,
+            rows_in=rows,
+            rows_out=rows,
+            seconds=0.5,
+            lag=0,
+            counts={"m": {"failed": 1}},
+            watermark="-",
+            terminal=False,
+        )
 
     def ends(self, status, *, error=None, savepoint=None, oom=False):
         result = None if error else {"savepoint": savepoint}

@@ -252,6 +252,30 @@ def test_a_node_that_was_silent_too_long_gives_up(metadata, clock, machine, run,
     if other is not None:
         assert machine.drivers.killed == [(run, 1)]
         assert row(run).processed_records == 0, "a stale report is not written down"
+        assert "lease_lost" in kinds(metadata, run)
+
+
+def kinds(metadata, run):
+    with metadata.begin() as connection:
+        asked = select(run_event.c.kind).where(run_event.c.execution_id == run)
+        return list(connection.execute(asked).scalars())
+
+
+def test_a_driver_that_finds_a_newer_owner_is_told_of(metadata, machine, run, row):
+    machine.drivers[run].runs()
+    machine.drivers[run].ends("FAILED", error={"kind": "Fenced", "code": "CKPT-020", "message": "a newer owner"})
+    machine.round()
+    assert kinds(metadata, run).count("fenced") == 1
+
+
+def test_its_runs_have_figures_while_they_go_on(machine, run):
+    machine.drivers[run].runs()
+    machine.drivers[run].epoch(1)
+    machine.drivers[run].report("epoch", epoch="none")
+    machine.drivers[run].epoch(2)
+    (owned,) = machine.node.runs().values()
+    told = {each.name: each.value for each in owned.figures.figures(now=0.0)}
+    assert (owned.figures.labels, told["rows_in_total"]) == ({"job_name": "orders", "slot": "0"}, 20)
 
 
 def test_a_new_process_adopts_what_lives_and_loses_what_does_not(machine, act, run, row):

@@ -1,9 +1,20 @@
 """Figures for Prometheus: every sample has help and type, unknown values are left out, labels are escaped."""
 
+import re
+
 from millstream.api.functions.user_metrics import StepMetrics, empty_spread
-from millstream.api.running.result import EpochSummary, PartitionWatermark, RunResult
-from millstream.jobmaster.metrics.file import MetricsFile, Totals, prometheus
+from millstream.api.running.result import EpochSummary, Load, PartitionWatermark, RunResult, VertexLoad
+from millstream.jobmaster.metrics import file as figures_file
+from millstream.jobmaster.metrics.file import MetricsFile
+from millstream.jobmaster.metrics.totals import Totals
+from millstream.model.counts import StepCounts
 from millstream.model.time import MAX_TIME, MIN_TIME
+
+NOW = 1_700_000_000.0
+
+
+def prometheus(totals):
+    return figures_file.prometheus(totals, now=NOW)
 
 
 def summary(**changes):
@@ -26,22 +37,23 @@ def samples(text):
 def test_totals_grow_with_the_epochs():
     totals = (
         Totals(job="j", guarantee="exactly_once", mode="STREAMING")
-        .after(summary())
-        .after(summary(epoch=5, lag=8, watermark=1000))
+        .after(summary(), at=NOW - 3)
+        .after(summary(epoch=5, lag=8, watermark=1000), at=NOW)
     )
     found = samples(prometheus(totals))
     assert found == {
         "millstream_guarantee": "1", "millstream_mode": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
         "millstream_rows_out_total": "6", "millstream_failures_total": "0", "millstream_epoch": "5",
         "millstream_epoch_seconds": "0.5", "millstream_lag_rows": "8",
-        "millstream_fencing_token": "7",
+        "millstream_fencing_token": "7", "millstream_epoch_duration_seconds_bucket": "2",
+        "millstream_epoch_duration_seconds_sum": "1", "millstream_epoch_duration_seconds_count": "2",
     }  # fmt: skip
 
 
 def test_what_is_not_known_is_left_out():
     for watermark in (MIN_TIME, MAX_TIME):
         newest = summary(watermark=watermark, steps={"t": watermark})
-        found = samples(prometheus(Totals(job="j", guarantee="best_effort", mode="STREAMING").after(newest)))
+        found = samples(prometheus(Totals(job="j", guarantee="best_effort", mode="STREAMING").after(newest, at=NOW)))
         assert "millstream_watermark_ms" not in found
         assert "millstream_watermark_lag_seconds" not in found
         assert "millstream_lag_rows" not in found
@@ -61,24 +73,50 @@ def test_watermarks_by_step_and_partition():
             partition("b", MIN_TIME, is_idle=True),
         ),
     )
-    lines = prometheus(Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(newest)).splitlines()
+    lines = prometheus(Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(newest, at=NOW)).splitlines()
     assert [line for line in lines if "watermark" in line and not line.startswith("#")] == [
-        'millstream_watermark_ms{job="j",step="t"} 4000',
-        'millstream_watermark_ms{job="j",step="u\\""} 5000',
-        'millstream_watermark_lag_seconds{job="j",step="t"} 5.5',
-        'millstream_watermark_lag_seconds{job="j",step="u\\""} 4.5',
-        'millstream_watermark_holder{job="j",step="t",partition="a/0"} 1',
-        'millstream_partition_watermark_ms{job="j",step="t",partition="a/0"} 4000',
-        'millstream_partition_watermark_ms{job="j",step="t",partition="a/1"} 7000',
+        'millstream_watermark_ms{job_name="j",step="t"} 4000',
+        'millstream_watermark_ms{job_name="j",step="u\\""} 5000',
+        'millstream_watermark_lag_seconds{job_name="j",step="t"} 5.5',
+        'millstream_watermark_lag_seconds{job_name="j",step="u\\""} 4.5',
+        'millstream_watermark_holder{job_name="j",step="t",partition="a/0"} 1',
+        'millstream_partition_watermark_ms{job_name="j",step="t",partition="a/0"} 4000',
+        'millstream_partition_watermark_ms{job_name="j",step="t",partition="a/1"} 7000',
     ]
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_idle")] == list("001")
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("millstream_partition_paused")] == list("010")
     helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
-    assert sorted(helped) == sorted({line.split("{")[0] for line in lines if not line.startswith("#")})
+    assert sorted(helped) == sorted(
+        {re.sub("_(bucket|sum|count)$", "", line.split("{")[0]) for line in lines if not line.startswith("#")}
+    )
+
+
+def test_a_vertex_is_less_and_less_blocked_while_nothing_happens():
+    vertex = VertexLoad(busy=1.0, idle=0.0, blocked=3.0, rows_in=1, rows_out=1, bytes_in=1, bytes_out=1)
+    newest = summary(seconds=4.0, load=Load(vertices={"v": vertex}))
+    totals = Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(newest, at=10.0).after(newest, at=14.0)
+
+    def ratios(now):
+        found = samples(figures_file.prometheus(totals, now=now))
+        return [float(found[f"millstream_vertex_{name}_ratio"]) for name in ("busy", "blocked", "idle")]
+
+    assert ratios(14.0) == [0.25, 0.75, 0.0], "epochs followed each other at once"
+    assert ratios(50.0) == [0.025, 0.075, 0.9], "no epoch came since"
+
+
+def test_rows_of_a_sink_count_by_how_long_they_took():
+    counts = {"out": StepCounts(rows_in=3, passed=3)}
+    slow = summary(latency={"out": 4.0}, counts=counts)
+    totals = Totals(job="j", guarantee="exactly_once", mode="STREAMING").after(slow, at=NOW)
+    lines = prometheus(totals.after(summary(latency={"out": 20.0}, counts=counts), at=NOW)).splitlines()
+    assert 'millstream_latency_seconds_bucket{job_name="j",sink="out",le="2.5"} 0' in lines
+    assert 'millstream_latency_seconds_bucket{job_name="j",sink="out",le="5"} 3' in lines
+    assert 'millstream_latency_seconds_bucket{job_name="j",sink="out",le="+Inf"} 6' in lines
+    assert 'millstream_latency_seconds_sum{job_name="j",sink="out"} 72' in lines
 
 
 def test_labels_are_escaped():
-    assert 'job="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once", mode="STREAMING"))
+    assert 'job_name="a\\"b\\\\c"' in prometheus(Totals(job='a"b\\c', guarantee="exactly_once", mode="STREAMING"))
 
 
 def test_the_file_is_replaced_as_a_whole(tmp_path):
@@ -102,18 +140,18 @@ def test_metrics_of_the_users_own_bear_their_names_as_labels(tmp_path):
     lines = (tmp_path / "figures").read_text().splitlines()
     assert [line for line in lines if "millstream_user" in line and not line.startswith("# HELP")] == [
         "# TYPE millstream_user_counter_total counter",
-        'millstream_user_counter_total{job="j",step="s",name="hits"} 5',
-        'millstream_user_counter_total{job="j",step="s",name="odd\\"name"} 1',
-        'millstream_user_counter_total{job="j",step="t",name="hits"} 9',
+        'millstream_user_counter_total{job_name="j",step="s",name="hits"} 5',
+        'millstream_user_counter_total{job_name="j",step="s",name="odd\\"name"} 1',
+        'millstream_user_counter_total{job_name="j",step="t",name="hits"} 9',
         "# TYPE millstream_user_gauge gauge",
-        'millstream_user_gauge{job="j",step="s",name="depth",subtask="0"} 4',
-        'millstream_user_gauge{job="j",step="s",name="depth",subtask="1"} 2.5',
+        'millstream_user_gauge{job_name="j",step="s",name="depth",subtask="0"} 4',
+        'millstream_user_gauge{job_name="j",step="s",name="depth",subtask="1"} 2.5',
         "# TYPE millstream_user_histogram histogram",
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="1"} 1',
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="5"} 2',
-        'millstream_user_histogram_bucket{job="j",step="s",name="size",le="+Inf"} 3',
-        'millstream_user_histogram_sum{job="j",step="s",name="size"} 12.5',
-        'millstream_user_histogram_count{job="j",step="s",name="size"} 3',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="1"} 1',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="5"} 2',
+        'millstream_user_histogram_bucket{job_name="j",step="s",name="size",le="+Inf"} 3',
+        'millstream_user_histogram_sum{job_name="j",step="s",name="size"} 12.5',
+        'millstream_user_histogram_count{job_name="j",step="s",name="size"} 3',
     ]
 
 

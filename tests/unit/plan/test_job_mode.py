@@ -10,7 +10,8 @@ from millstream import registry
 from millstream.api.jobfile.load import load_job
 from millstream.connectors.memory.spec import DECLARATION
 from millstream.inspect.checkpoint import open_view
-from millstream.jobmaster.metrics.file import prometheus, totals_of
+from millstream.jobmaster.metrics.file import prometheus
+from millstream.jobmaster.metrics.totals import Totals
 from millstream.model.mode import Mode
 from millstream.plan.serialize import from_json, to_json
 
@@ -64,4 +65,5 @@ def test_it_is_recorded_and_no_part_of_the_fingerprint(tmp_path):
     assert result.mode == "BATCH_ROLLER"
     with open_view(tmp_path, None, read_only=True) as view:
         assert view.manifest().mode == "BATCH_ROLLER"
-    assert 'millstream_mode{job="paged",mode="BATCH_ROLLER"} 1\n' in prometheus(totals_of(result))
+    totals = Totals(job="paged", guarantee="", mode="").ended(result)
+    assert 'millstream_mode{job_name="paged",mode="BATCH_ROLLER"} 1\n' in prometheus(totals, now=0)

@@ -72,6 +72,15 @@ class Load:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLoad:
+    """What processes of one kind take, as shares of what they may."""
+
+    cpu: float
+    """Since the look before."""
+    memory: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSummary:
     """An epoch that was published, in numbers."""
 
@@ -112,6 +121,14 @@ class EpochSummary:
     """Seconds that tasks spent in each vertex, all subtasks together; a vertex is called like the first step of its chain."""
     load: Load = dataclasses.field(default_factory=Load)
     """Where the time went, and which step holds the job back."""
+    phases: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds of `tasks` (rows through all steps), `prepare`, `persist` and `publish`, one behind the other."""
+    latency: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Per sink that got rows: seconds from their newest event time, or from their admission, until they were published."""
+    buffers: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Per source: bytes that the epoch admitted, as a share of what it may."""
+    processes: Mapping[str, ProcessLoad] = dataclasses.field(default_factory=dict)
+    """What `driver`, `jvm` and `workers` take of this machine, looked at every few seconds."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:

@@ -69,6 +69,22 @@ class ChannelCalls:
         found: dict[str, Any] = self._ask(self._place(run), "dump")
         return found
 
+    def metrics(self, run: str) -> list[dict[str, Any]]:
+        """Its figures, those of its own functions among them."""
+        found: list[dict[str, Any]] = self._ask(self._place(run), "metrics")
+        return found
+
+    def page(self, identifier: str) -> str:
+        """The figures of all runs of a node, for Prometheus."""
+        with acting(self._metadata) as act:
+            row = act.connection.execute(select(node).where(node.c.id == identifier, node.c.state != "GONE")).first()
+        if row is None or row.address is None:
+            msg = "there is no such node"
+            hint = "see what there is: millstream node list"
+            raise UnknownName(msg, code="CTL-041", found=repr(identifier), hint=hint)
+        page: str = _answered(f"{row.address}/metrics", row.channel_key)
+        return page
+
     def _place(self, run: str) -> RunPlace:
         """The node that claimed the run last."""
         with acting(self._metadata) as act:
@@ -84,23 +100,26 @@ class ChannelCalls:
         return RunPlace(identifier, last.token, row.address, row.channel_key)
 
     def _ask(self, place: RunPlace, question: str, **asked: object) -> Any:
-        import httpx2
+        return _answered(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
 
-        url = f"{place.address}/runs/{place.run}/{question}"
-        try:
-            answer = httpx2.get(
-                url,
-                params={name: str(value) for name, value in asked.items()},
-                headers={"Authorization": f"Bearer {place.key}"},
-                timeout=_SECONDS,
-                trust_env=False,
-            )
-            body = answer.json()
-        except (httpx2.HTTPError, ValueError) as problem:
-            msg = "the node of the run does not answer"
-            hint = "see whether it lives: millstream node list"
-            raise ExternalFailure(msg, code="CTL-045", found=f"{place.address}: {problem}", hint=hint) from None
-        if answer.status_code != 200:
-            fields = {name: body.get(name) for name in ("code", "found", "known", "hint")}
-            raise UnknownName(body.get("message", "the node refused"), **fields)
-        return body["value"]
+
+def _answered(url: str, key: str, **asked: object) -> Any:
+    import httpx2
+
+    try:
+        answer = httpx2.get(
+            url,
+            params={name: str(value) for name, value in asked.items()},
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=_SECONDS,
+            trust_env=False,
+        )
+        body = answer.json()
+    except (httpx2.HTTPError, ValueError) as problem:
+        msg = "the node of the run does not answer"
+        hint = "see whether it lives: millstream node list"
+        raise ExternalFailure(msg, code="CTL-045", found=f"{url}: {problem}", hint=hint) from None
+    if answer.status_code != 200:
+        fields = {name: body.get(name) for name in ("code", "found", "known", "hint")}
+        raise UnknownName(body.get("message", "the node refused"), **fields)
+    return body["value"]

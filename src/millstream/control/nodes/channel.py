@@ -77,6 +77,7 @@ def answered(views: RunViews, path: str) -> Answer:
         "dump": views.dump,
         "logs": views.logs,
         "log": views.log,
+        "metrics": views.metrics,
     }
     match [unquote(part) for part in parts.path.strip("/").split("/")]:
         case ["runs", run, question] if question in questions:
@@ -86,5 +87,7 @@ def answered(views: RunViews, path: str) -> Answer:
                 return 404, {**problem.fields(), "kind": type(problem).__name__}
             except ValueError as problem:
                 return 400, {"message": str(problem)}
+        case ["metrics"]:
+            return 200, {"value": views.page()}
         case _:
             return 404, {"message": "a node knows no such question"}

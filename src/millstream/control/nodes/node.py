@@ -21,7 +21,7 @@ from millstream.control.metadata.database import Metadata
 from millstream.control.nodes import registration
 from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, renew
 from millstream.control.nodes.host import DriverHost, boot_seconds
-from millstream.control.nodes.lost import lose
+from millstream.control.nodes.lost import is_fenced, lose, tell
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.placing import Places, SecretsOfRun, secret_names, spec_of, with_code
 from millstream.control.nodes.registration import NodeState, Offer
@@ -135,6 +135,10 @@ class Node:
         with acting(self._metadata, self._actor) as act:
             state = registration.beat(act, self._offer, {"runs": len(held)})
             kept = renew(act, self._offer.id, held) if state is not None else ()
+            for owned in self._runs.values():
+                # A newer process of this node takes the runs over as they are: then no lease is lost.
+                if owned.lease not in kept and state is not None:
+                    tell(act, owned.id, owned.token, "lease_lost", f"node {self._offer.id} lost its lease")
         failpoint("node_renewed")
         self._renewed_at = sent
         self._state = state or "GONE"
@@ -176,6 +180,8 @@ class Node:
         ended = any(report.type == "result" for report in reports)
         with acting(self._metadata, self._actor) as act:
             row = self._row(act, owned)
+            if is_fenced(reports):
+                tell(act, owned.id, owned.token, "fenced", "its driver found a newer owner of the checkpoint")
             writer = ReportWriter(act, owned.token, self._state_data(owned.id, owned.token))
             is_mine = row is not None and writer.write(row, reports)
             if is_mine and ended:

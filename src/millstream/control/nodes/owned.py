@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from millstream.contract.driver_protocol import DriverReport
+from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.claims import lease_name
 from millstream.control.nodes.host import Link
 from millstream.control.nodes.live import LiveView
@@ -24,6 +25,7 @@ class OwnedRun:
     job_id: int
     slot: int
     token: int
+    figures: RunFigures
     since: float
     """When the node began to answer for it, by the clock that only rises."""
     link: Link | None = None
@@ -47,7 +49,8 @@ class OwnedRun:
         """From its row."""
         driver = run.driver or {}
         seq = driver.get("seq", 0) if driver.get("token") == token else 0
-        return cls(id=run.execution_id, job_id=run.job_id, slot=run.slot_no, token=token, since=since, seq=seq)
+        told = {"id": run.execution_id, "job_id": run.job_id, "slot": run.slot_no, "token": token}
+        return cls(**told, figures=RunFigures(run.job_name, run.slot_no), since=since, seq=seq)
 
     @property
     def lease(self) -> str:
@@ -57,6 +60,7 @@ class OwnedRun:
     def take(self, report: DriverReport) -> None:
         """A report came; a driver that is connected to again tells some of them twice."""
         self.live.note(report)
+        self.figures.take(report)
         with self.lock:
             if report.seq > max(self.taken, self.seq):
                 self.taken = report.seq

@@ -8,8 +8,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
+from millstream.api.functions.user_metrics import Spread
 from millstream.contract.run_folder import DriverFolder
 from millstream.control.drivers.logs import log_names, read_log
+from millstream.control.metrics.exposition import RunCollector, text
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.refusals import UnknownName
 from millstream.errors import ExternalFailure
@@ -58,6 +62,17 @@ class RunViews:
         msg = "the driver did not say what it does"
         raise ExternalFailure(msg, code="CTL-054", found=f"run {run}", hint="see its log")
 
+    def metrics(self, run: str, asked: Asked) -> list[dict[str, Any]]:
+        """Its figures, those of its own functions among them; of a histogram its sum and its count."""
+        told = self._owned(run).figures.figures(time.time())
+        return [{"name": each.name, "labels": each.labels, **_value(each.value)} for each in told]
+
+    def page(self) -> str:
+        """The figures of all runs here, for Prometheus."""
+        registry = CollectorRegistry()
+        registry.register(RunCollector(lambda: [each.figures for each in self.runs().values()]))
+        return text(registry).decode()
+
     def logs(self, run: str, asked: Asked) -> list[str]:
         """The logs that there are of a claim."""
         return log_names(self._folder(run, int(asked["token"])))
@@ -69,3 +84,7 @@ class RunViews:
             folder, asked.get("name", "driver.log"), int(asked.get("offset", "0")), int(asked.get("limit", "65536"))
         )
         return {"content": base64.b64encode(part.content).decode(), "next_offset": part.next_offset, "size": part.size}
+
+
+def _value(value: float | Spread) -> dict[str, float]:
+    return {"sum": value.sum, "count": value.count} if isinstance(value, Spread) else {"value": value}

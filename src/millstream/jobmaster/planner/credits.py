@@ -34,7 +34,7 @@ class Credits:
     def __init__(self, deployment: DeploymentPlan, state: PlannerState) -> None:
         self._flows: Mapping[str, SourceFlow] = {flow.source: flow for flow in deployment.flow}
         self._state = state
-        self._epoch_bytes = max(1, deployment.memory.epoch_bytes // max(1, len(deployment.flow)))
+        self._epoch_bytes = _bytes_per_source(deployment)
 
     def flow(self, source: str) -> SourceFlow:
         """What was said of a source."""
@@ -82,6 +82,20 @@ class Credits:
 
     def _pace(self, source: str) -> Pace:
         return self._state.paces.get(source, Pace())
+
+
+def used_buffers(deployment: DeploymentPlan, reports: Iterable[TaskReport]) -> dict[str, float]:
+    """Per source: the bytes that an epoch read, as a share of those that it may hold."""
+    told = [report.read_bytes for report in reports if report.level == 0]
+    used: dict[str, float] = {}
+    for flow in deployment.flow:
+        limit = min(_bytes_per_source(deployment), flow.capacity_bytes or _bytes_per_source(deployment))
+        used[flow.source] = sum(each.get(flow.source, 0) for each in told) / limit
+    return used
+
+
+def _bytes_per_source(deployment: DeploymentPlan) -> int:
+    return max(1, deployment.memory.epoch_bytes // max(1, len(deployment.flow)))
 
 
 def _blend(before: float, now: float) -> float:

@@ -63,7 +63,7 @@ class Planner:
         state: PlannerState | None,
     ) -> None:
         self._replays = ReplayQueue(deployment)
-        self._deployment, self._sources, self._clock = deployment, sources, clock
+        self._deployment, self._sources, self.clock = deployment, sources, clock
         self._time_steps = time_steps(deployment)
         self._event_time_of = event_time_of(deployment)
         self._combinations = combinations(deployment)
@@ -90,7 +90,7 @@ class Planner:
 
     def start_from(self, restored: EpochPlan) -> None:
         """A lineage that continues where a savepoint ended; sources it does not know start at their beginning."""
-        self._resumed = self._clock()
+        self._resumed = self.clock()
         positions = {name: restored.sources.get(name, source.initial()) for name, source in self._sources.items()}
         self._origin = EpochPlan(
             epoch=-1,
@@ -175,7 +175,7 @@ class Planner:
         return msgspec.structs.replace(
             last,
             epoch=last.epoch + 1,
-            now=max(self._clock(), last.now),
+            now=max(self.clock(), last.now),
             previous=last.watermarks,
             previous_combined=last.combined,
             sources=last.reached,
@@ -200,7 +200,7 @@ class Planner:
     def _now(self, last: EpochPlan, advances: Mapping[str, Advance]) -> int:
         """The clock of the next epoch: never behind that of the last, unless a script says so."""
         scripted = [advance.now for advance in advances.values() if advance.now is not None]
-        return max(scripted) if scripted else max(self._clock(), last.now)
+        return max(scripted) if scripted else max(self.clock(), last.now)
 
     def _position(self, plan: EpochPlan, source: str) -> Any:
         """Where a plan leaves a source; one the job did not have then stands at its beginning."""

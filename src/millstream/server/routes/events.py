@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -34,9 +35,11 @@ async def stream_events(
         refuse_for_now("REST-016", "too many streams are open", hint=hint, wait=_RETRY)
 
     async def counted() -> AsyncIterator[str]:
+        figures = asking.service.figures
         try:
-            async for text in feed(asking.service, hub, wanted, last_event_id):
-                yield text
+            with contextlib.nullcontext() if figures is None else figures.server.streaming():
+                async for text in feed(asking.service, hub, wanted, last_event_id):
+                    yield text
         finally:
             hub.counts.closed(caller)
 

@@ -41,6 +41,12 @@ def graph(run: RunId, asking: Asks) -> dict[str, Any]:
     return _channel(asking).graph(_id(asking, run))
 
 
+@router.get("/runs/{run}/metrics", **guarded("viewer"), summary="Figures of a run")
+def run_metrics(run: RunId, asking: Asks) -> list[dict[str, Any]]:
+    """As its driver reports them, those that functions of the job made among them (`user_…`)."""
+    return _channel(asking).metrics(_id(asking, run))
+
+
 @router.get("/runs/{run}/logs", **guarded("viewer"), summary="Part of a log of a run")
 def logs(
     run: RunId,

@@ -4,7 +4,8 @@ import pytest
 
 import millstream as ms
 from millstream.errors import MillstreamError
-from millstream.jobmaster.metrics.sources import source_lines
+from millstream.jobmaster.metrics.file import prometheus
+from millstream.jobmaster.metrics.totals import Totals
 
 _ENOUGH = 60
 """More epochs than it takes to see both."""
@@ -20,11 +21,11 @@ def test_the_log_that_is_kept_for_the_slot_is_told_and_idle_epochs_move_the_slot
     def after_epoch(summary):
         kept.append(summary.retained.get(f"rows/{source.table}", 0))
         confirmed.append(source.confirmed())
-        lines = list(source_lines("orders", summary, {}))
+        lines = prometheus(Totals(job="orders", guarantee="", mode="").after(summary, at=0), now=0).splitlines()
         if kept[-1]:
             told = [line for line in lines if line.startswith("millstream_source_retained_bytes{")]
             assert told == [
-                f'millstream_source_retained_bytes{{job="orders",source="rows",partition="{source.table}"}} {kept[-1]}'
+                f'millstream_source_retained_bytes{{job_name="orders",source="rows",partition="{source.table}"}} {kept[-1]}'
             ]
         # Another table fills the log; this one is quiet, so that only idle epochs can let it go.
         source.do("CREATE TABLE IF NOT EXISTS others (a int)")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millstream.control.metadata.tables import access, jobs, nodes, runs, schedules
+from millstream.control.metadata.tables import access, counters, jobs, nodes, runs, schedules
 from millstream.control.metadata.tables.columns import SCHEMA
 
-GROUPS = (jobs, runs, schedules, nodes, access)
+GROUPS = (jobs, runs, schedules, nodes, access, counters)
 __all__ = ["GROUPS", "SCHEMA"]

@@ -60,6 +60,7 @@ schedule_fire = Table(
     one_of("result", ("FIRED", "SKIPPED", "QUEUED"), "result"),
 )
 """Its key is what makes a double fire impossible."""
+Index("ix_schedule_fire_decided", schedule_fire.c.decided_at)
 Index("ix_schedule_fire_queue", schedule_fire.c.result, schedule_fire.c.job_id, schedule_fire.c.fire_time)
 
 hook = Table(
