@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos bench bench-connectors clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers unit lint fmt chaos fuzz-rest bench bench-connectors clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -86,6 +86,9 @@ chaos: setup  ## kill, pause and damage running jobs: make chaos WORLD=kafka SEE
 fmt: $(STAMP)  ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+fuzz-rest: $(STAMP)  ## requests made from the OpenAPI document: CASES=10000 SEED=1
+	@$(BIN)/python -W ignore -m tests.unit.server.fuzz $(or $(CASES),10000) --seed $(or $(SEED),1)
 
 bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks
