@@ -115,13 +115,15 @@ def write(metadata, table, batch):
 
 
 def measured(client, path, times):
-    took = []
+    """Milliseconds by the clock, and of processors: on a machine that others use, the second says what a call takes."""
+    took, worked = [], []
     for _ in range(times):
-        start = time.perf_counter()
+        start, begun = time.perf_counter(), time.process_time()
         answer = client.get(path)
         took.append((time.perf_counter() - start) * 1000)
+        worked.append((time.process_time() - begun) * 1000)
         assert answer.status_code == 200, answer.text
-    return took
+    return took, worked
 
 
 def paths(client, jobs):
@@ -157,13 +159,15 @@ def main():
 
 def report(client, told):
     print(f"{told.jobs} jobs, {told.jobs * RUNS_PER_JOB} runs, {told.events} events, each call {told.times} times; ms")
-    worst = 0.0
+    worst = worst_worked = 0.0
     for path in paths(client, told.jobs):
-        took = measured(client, path, told.times)
-        edge = statistics.quantiles(took, n=100)[98]
-        worst = max(worst, edge)
-        print(f"{path[:60]:60} median {statistics.median(took):7.1f}  p99 {edge:7.1f}")
-    print(f"worst p99 {worst:.1f} ms; at most 100 is wanted")
+        took, worked = measured(client, path, told.times)
+        edge, worked_edge = (statistics.quantiles(each, n=100)[98] for each in (took, worked))
+        worst, worst_worked = max(worst, edge), max(worst_worked, worked_edge)
+        print(
+            f"{path[:60]:60} median {statistics.median(took):6.1f}  p99 {edge:6.1f}  p99 of processors {worked_edge:6.1f}"
+        )
+    print(f"worst p99 {worst:.1f} ms by the clock, {worst_worked:.1f} ms of processors; at most 100 is wanted")
 
 
 if __name__ == "__main__":
