@@ -78,7 +78,7 @@ def _fires_of(connection: Connection, stored: StoredSchedule, progress: Progress
     spec = stored.spec
     run = EndedRun(row.job_name, row.execution_id, Status(row.to_status), row.time, _fire_time(row.trigger_id))
     if spec.event is not None:
-        if run.fits(spec.event.on):
+        if run.fits(spec.event.when):
             yield Firing(run.ended, f"event:{run.execution_id}", value=run.execution_id)
         return
     made = follow(spec, progress, run)
