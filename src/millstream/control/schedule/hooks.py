@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from millstream.control.metadata.tables.schedules import hook, hook_call
 from millstream.control.refusals import StateConflict, UnknownName
@@ -31,12 +31,11 @@ def claim_hook(connection: Connection, job_id: int, spec: ScheduleSpec) -> None:
         drop_hook(connection, job_id)
     if name is None or spec.event is None:
         return
-    if owner is not None and owner != job_id:
+    row = {"name": name, "job_id": job_id, "secret_name": spec.event.secret}
+    if owner not in {None, job_id} or (owner is None and insert_new(connection, hook, row) is None):
         msg = "schedule: another job has the webhook"
         raise StateConflict(msg, code="CTL-212", found=name, hint="choose another name")
-    if owner is None:
-        connection.execute(insert(hook).values(name=name, job_id=job_id, secret_name=spec.event.secret))
-    else:
+    if owner == job_id:
         connection.execute(update(hook).where(hook.c.name == name).values(secret_name=spec.event.secret))
 
 
