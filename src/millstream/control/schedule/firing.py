@@ -159,8 +159,10 @@ class JobFires:
             return None
         if admitted.slot is not None:
             return self.start(firing, admitted.slot)
+        if admitted.cancels:
+            self._cancel_for(firing)
         if admitted.result == "QUEUED":
-            self._enqueue(firing, admitted)
+            self._wait(firing)
         return FireResult(firing.fire_time, firing.cause, admitted.result, admitted.reason, None)
 
     def start(self, firing: Firing, slot: int) -> FireResult:
@@ -176,10 +178,10 @@ class JobFires:
         self.connection.execute(_WRITE_RESULT, {**key, "outcome": result, "run": run, "problem": problem})
         if run is not None:
             self.open_runs[slot] = run
-        if result != "QUEUED":
+        if result == "QUEUED":
+            self._wait(firing)
+        else:
             self.stored.state.get("values", {}).pop(firing.trigger_id, None)
-        elif firing.value is not None:
-            self.stored.state.setdefault("values", {})[firing.trigger_id] = firing.value
         return FireResult(firing.fire_time, firing.cause, result, problem, run)
 
     def params(self, value: str | None) -> dict[str, Any]:
@@ -215,21 +217,24 @@ class JobFires:
             return None, str(refused)
         return run, None if run is not None else "another run of the job was first"
 
-    def _enqueue(self, firing: Firing, admitted: Admission) -> None:
+    def _wait(self, firing: Firing) -> None:
+        self.waiting += 1
         if firing.value is not None:
             self.stored.state.setdefault("values", {})[firing.trigger_id] = firing.value
-        self.waiting += 1
-        if admitted.cancels:
-            self._skip_others(firing)
-            for slot in self.stored.spec.limit.slots:
-                if slot in self.open_runs:
-                    self.acts.cancel_run(self.connection, self.open_runs[slot], cause=firing.trigger_id)
 
-    def _skip_others(self, firing: Firing) -> None:
+    def _cancel_for(self, firing: Firing) -> None:
+        """Make way for a fire: those that wait are skipped, those that run are asked to end."""
+        self._skip_waiting(firing)
+        for slot in self.stored.spec.limit.slots:
+            if slot in self.open_runs:
+                self.acts.cancel_run(self.connection, self.open_runs[slot], cause=firing.trigger_id)
+
+    def _skip_waiting(self, firing: Firing) -> None:
         is_other = (schedule_fire.c.fire_time != firing.fire_time) | (schedule_fire.c.cause != firing.cause)
         values = {"result": "SKIPPED", "reason": f"replaced by the fire of {firing.fire_time.isoformat()}"}
         self.connection.execute(update(schedule_fire).where(*self._queued(), is_other).values(**values))
-        self.waiting = 1
+        self.waiting = 0
+        self.stored.state.pop("values", None)
 
     def _queued(self) -> tuple[Any, ...]:
         return schedule_fire.c.result == "QUEUED", schedule_fire.c.job_id == self.stored.job_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from millstream.control.metadata.tables.schedules import hook, hook_call
 from millstream.control.refusals import StateConflict, UnknownName
@@ -14,9 +14,9 @@ from millstream.control.schedule.rows import insert_new, keep, locked_schedule
 from millstream.control.schedule.spec import ScheduleSpec
 from millstream.control.schedule.webhook import FRESH, BadCall, HookCall, believe
 
-_REMEMBERED = 3 * FRESH
+REMEMBERED = 3 * FRESH
 """A call may be signed for five minutes to come and is fresh for five more: until then its id is kept."""
-_LONGEST_VALUE = 16_384
+LONGEST_VALUE = 16_384
 
 
 def claim_hook(connection: Connection, job_id: int, spec: ScheduleSpec) -> None:
@@ -31,12 +31,11 @@ def claim_hook(connection: Connection, job_id: int, spec: ScheduleSpec) -> None:
         drop_hook(connection, job_id)
     if name is None or spec.event is None:
         return
-    if owner is not None and owner != job_id:
+    row = {"name": name, "job_id": job_id, "secret_name": spec.event.secret}
+    if owner not in {None, job_id} or (owner is None and insert_new(connection, hook, row) is None):
         msg = "schedule: another job has the webhook"
         raise StateConflict(msg, code="CTL-212", found=name, hint="choose another name")
-    if owner is None:
-        connection.execute(insert(hook).values(name=name, job_id=job_id, secret_name=spec.event.secret))
-    else:
+    if owner == job_id:
         connection.execute(update(hook).where(hook.c.name == name).values(secret_name=spec.event.secret))
 
 
@@ -90,7 +89,7 @@ def receive_call(
 
 
 def _remember(connection: Connection, name: str, call: HookCall, now: dt.datetime) -> None:
-    old = (hook_call.c.name == name, hook_call.c.time < now - _REMEMBERED)
+    old = (hook_call.c.name == name, hook_call.c.time < now - REMEMBERED)
     connection.execute(delete(hook_call).where(*old))
     if insert_new(connection, hook_call, {"name": name, "call_id": call.call_id, "time": now}) is None:
         raise _repeated(call)
@@ -110,8 +109,8 @@ def _value(spec: ScheduleSpec, call: HookCall) -> str | None:
         text = call.body.decode()
     except UnicodeDecodeError:
         text = None
-    if text is None or len(call.body) > _LONGEST_VALUE:
+    if text is None or len(call.body) > LONGEST_VALUE:
         msg = f"webhook: the body cannot be the parameter {spec.event.param!r}"
-        known = f"UTF-8 text of at most {_LONGEST_VALUE} bytes"
+        known = f"UTF-8 text of at most {LONGEST_VALUE} bytes"
         raise BadCall(msg, code="CTL-224", found=f"{len(call.body)} bytes", known=known, hint="send a shorter text")
     return text

@@ -93,12 +93,12 @@ def _due(connection: Connection, now: dt.datetime) -> dict[int, Any]:
 def _look_at_files(turn: _Turn, roots: Sequence[Path]) -> None:
     """Folders are looked through before the transaction: it must be short, and a folder can be slow."""
     for row in turn.due.values():
-        pattern = watched_pattern(schedule_spec(row.spec)) if row.schedule_type == "EVENT" else None
-        if pattern is not None:
-            try:
+        try:
+            pattern = watched_pattern(schedule_spec(row.spec)) if row.schedule_type == "EVENT" else None
+            if pattern is not None:
                 turn.listings[row.id] = listed(pattern, roots)
-            except (MillstreamError, OSError) as problem:
-                turn.report.failures.append((row.id, problem))
+        except (MillstreamError, OSError) as problem:
+            turn.report.failures.append((row.id, problem))
 
 
 def _decide(connection: Connection, turn: _Turn, row: Row[Any]) -> None:
@@ -120,7 +120,7 @@ def _results(connection: Connection, turn: _Turn, row: Row[Any]) -> list[FireRes
         keep(connection, stored, None)  # its job was deleted, or it was paused just now
         return []
     fires = JobFires(connection, stored, turn.acts, turn.now, turn.held)
-    results = start_waiting(fires) if stored.id in turn.queued else []
+    results = start_waiting(fires) if stored.id in turn.queued and stored.runs_jobs else []
     if stored.is_due(turn.now):
         # A folder that another has looked through meanwhile was looked through too early by us.
         is_same_look = stored.id in turn.due and turn.due[stored.id].next_trigger_time == stored.next_time

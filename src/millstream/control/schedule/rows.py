@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as dt
 import functools
@@ -34,6 +35,7 @@ class StoredSchedule:
     revision: int
     revised_at: dt.datetime
     state: dict[str, Any]
+    saved_state: dict[str, Any] | None
 
     @property
     def decided(self) -> dt.datetime:
@@ -46,6 +48,7 @@ class StoredSchedule:
         return self.enabled and self.next_time is not None and self.next_time <= now
 
 
+_KEEP_TIME = update(schedule).where(schedule.c.id == bindparam("this")).values(next_trigger_time=bindparam("next_time"))
 _KEEP = (
     update(schedule)
     .where(schedule.c.id == bindparam("this"))
@@ -73,7 +76,8 @@ def read(row: Row[Any]) -> StoredSchedule:
         next_time=row.next_trigger_time,
         revision=row.revision,
         revised_at=row.revised_at,
-        state=dict(row.event_cursor or {}),
+        state=copy.deepcopy(row.event_cursor or {}),
+        saved_state=row.event_cursor,
     )
 
 
@@ -92,7 +96,11 @@ def locked_schedule(connection: Connection, job_id: int) -> StoredSchedule | Non
 
 def keep(connection: Connection, stored: StoredSchedule, next_time: dt.datetime | None) -> None:
     """Write how far a schedule has come, and when to look at it again."""
-    connection.execute(_KEEP, {"this": stored.id, "next_time": next_time, "state": stored.state})
+    if stored.state != stored.saved_state:
+        connection.execute(_KEEP, {"this": stored.id, "next_time": next_time, "state": stored.state})
+    elif next_time != stored.next_time:
+        # What is known of a folder with many files is large: it is written when it changes.
+        connection.execute(_KEEP_TIME, {"this": stored.id, "next_time": next_time})
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> Row[Any] | None:

@@ -27,7 +27,7 @@ class UpstreamJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job that is waited for, and how its run must have ended."""
 
     job: str
-    on: Outcome = "success"
+    when: Outcome = "success"
 
 
 class EventSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,7 +38,7 @@ class EventSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     webhook: str | None = None
     secret: str | None = None
     finished: str | None = None
-    on: Outcome = "success"
+    when: Outcome = "success"
     param: str | None = None
     """The run's parameter that gets the file's path, the call's body, or the id of the run that ended."""
 
@@ -85,8 +85,8 @@ class ScheduleSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def waits_for(self) -> dict[str, Outcome]:
         """Jobs whose runs make this one run, with how these must end."""
         if self.event is not None and self.event.finished is not None:
-            return {self.event.finished: self.event.on}
-        return {each.job: each.on for each in self.upstream}
+            return {self.event.finished: self.event.when}
+        return {each.job: each.when for each in self.upstream}
 
     @property
     def poll_time(self) -> dt.timedelta:

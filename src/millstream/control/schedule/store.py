@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, select, text, update
 
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
@@ -20,7 +20,7 @@ from millstream.control.schedule.dependency import refuse_cycle
 from millstream.control.schedule.firing import FireResult, Firing, JobFires, RunActs
 from millstream.control.schedule.hooks import claim_hook, drop_hook
 from millstream.control.schedule.kinds import first_time, watched_pattern
-from millstream.control.schedule.rows import StoredSchedule, locked_schedule, read, reading
+from millstream.control.schedule.rows import StoredSchedule, insert_new, locked_schedule, read, reading
 from millstream.control.schedule.spec import ScheduleSpec, schedule_spec, stored_spec
 from millstream.control.schedule.upstream import interval_of, newest_event
 from millstream.errors import InvalidStep
@@ -62,7 +62,8 @@ def set_schedule(
     _check_surroundings(connection, job, spec, roots)
     values = _columns(spec, before, now, newest_event(connection) if spec.waits_for else 0)
     if before is None:
-        connection.execute(insert(schedule).values(job_id=job_id, **values))
+        if insert_new(connection, schedule, {"job_id": job_id, **values}) is None:
+            raise _changed_meanwhile(seen="none", there="another one")
     else:
         connection.execute(update(schedule).where(schedule.c.job_id == job_id).values(**values))
     claim_hook(connection, job_id, spec)
@@ -138,13 +139,14 @@ def next_fires(stored: StoredSchedule, now: dt.datetime, count: int = 5) -> list
 
 
 def past_fires(
-    connection: Connection, job_id: int, *, before: dt.datetime | None = None, limit: int = 100
+    connection: Connection, job_id: int, *, beyond: tuple[dt.datetime, str] | None = None, limit: int = 100
 ) -> list[dict[str, Any]]:
-    """What was decided, the newest first."""
+    """What was decided, the newest first; `beyond` is time and cause of the last one of the page before."""
+    at, cause = schedule_fire.c.fire_time, schedule_fire.c.cause
     found = select(schedule_fire).where(schedule_fire.c.job_id == job_id)
-    if before is not None:
-        found = found.where(schedule_fire.c.fire_time < before)
-    newest = found.order_by(schedule_fire.c.fire_time.desc(), schedule_fire.c.cause).limit(limit)
+    if beyond is not None:
+        found = found.where((at < beyond[0]) | ((at == beyond[0]) & (cause < beyond[1])))
+    newest = found.order_by(at.desc(), cause.desc()).limit(limit)
     return [dict(row._mapping) for row in connection.execute(newest)]
 
 
@@ -177,9 +179,12 @@ def _locked(connection: Connection, job_id: int) -> StoredSchedule:
 def _check_seen(before: StoredSchedule | None, seen: int | None) -> None:
     revision = before.revision if before is not None else 0
     if seen is not None and seen != revision:
-        msg = "the schedule was changed meanwhile"
-        hint = "read it again, and change that"
-        raise StaleVersion(msg, code="CTL-217", found=f"revision {seen}", known=f"revision {revision}", hint=hint)
+        raise _changed_meanwhile(seen=f"revision {seen}", there=f"revision {revision}")
+
+
+def _changed_meanwhile(*, seen: str, there: str) -> StaleVersion:
+    text = "the schedule was changed meanwhile"
+    return StaleVersion(text, code="CTL-217", found=seen, known=there, hint="read it again, and change that")
 
 
 def _check_surroundings(connection: Connection, job: str, spec: ScheduleSpec, roots: Sequence[Path]) -> None:

@@ -17,6 +17,7 @@ from millstream.control.schedule.dependency import ENDS, EndedRun, Progress, fol
 from millstream.control.schedule.firing import Firing, JobFires, Span
 from millstream.control.schedule.rows import StoredSchedule, read, reading
 from millstream.control.schedule.spec import ScheduleSpec, schedule_spec
+from millstream.errors import MillstreamError
 
 SETTLED = dt.timedelta(seconds=60)
 """Events get their numbers before they are committed: those of the last minute are read again, in case one came late."""
@@ -42,7 +43,15 @@ def waiting_for(connection: Connection, names: Collection[str]) -> set[int]:
     """Enabled schedules that wait for one of these jobs."""
     kinds = schedule.c.schedule_type.in_(["DEPENDENCY", "EVENT"])
     rows = connection.execute(select(schedule.c.id, schedule.c.spec).where(schedule.c.enabled, kinds))
-    return {row.id for row in rows if schedule_spec(row.spec).waits_for.keys() & set(names)}
+    return {row.id for row in rows if _waits_for(row.spec) & set(names)}
+
+
+def _waits_for(document: Any) -> set[str]:
+    """Nothing for a schedule that cannot be read: it is told of where it is decided, and does not keep others from it."""
+    try:
+        return set(schedule_spec(document).waits_for)
+    except MillstreamError:
+        return set()
 
 
 def newest_event(connection: Connection) -> int:
@@ -78,7 +87,7 @@ def _fires_of(connection: Connection, stored: StoredSchedule, progress: Progress
     spec = stored.spec
     run = EndedRun(row.job_name, row.execution_id, Status(row.to_status), row.time, _fire_time(row.trigger_id))
     if spec.event is not None:
-        if run.fits(spec.event.on):
+        if run.fits(spec.event.when):
             yield Firing(run.ended, f"event:{run.execution_id}", value=run.execution_id)
         return
     made = follow(spec, progress, run)

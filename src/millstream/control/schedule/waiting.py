@@ -33,5 +33,6 @@ def start_waiting(fires: JobFires) -> list[FireResult]:
             trigger = Firing(row.fire_time, row.cause).trigger_id
             value = stored.state.get("values", {}).get(trigger)
             firing = Firing(row.fire_time, row.cause, interval_of(fires.connection, stored.spec, row.fire_time), value)
+            fires.waiting -= 1
             results.append(fires.start(firing, free))
     return results

@@ -67,7 +67,7 @@ def test_a_run_that_ended_otherwise_is_told_and_may_be_made_good():
     ],
 )
 def test_how_a_run_must_have_ended(on, taken):
-    spec = waiting({"job": "a", "on": on})
+    spec = waiting({"job": "a", "when": on})
     ends = [Status.COMPLETED, Status.DEAD, Status.CANCELLED]
     made = {status: fires(spec, ended("a", "a1", status=status))[0].skipped is None for status in ends}
     assert {status for status, is_run in made.items() if is_run} == taken

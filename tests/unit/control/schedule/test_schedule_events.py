@@ -59,7 +59,7 @@ def test_an_end_that_no_hint_told_of_is_found_at_the_next_look(world, chain):
 def test_a_chain_of_three_works_for_one_interval(world, chain):
     last = world.job("mail")
     world.save(chain["report"], type="dependency", upstream=[{"job": "orders"}])
-    world.save(last, type="dependency", upstream=[{"job": "report", "on": "end"}])
+    world.save(last, type="dependency", upstream=[{"job": "report", "when": "end"}])
     at = NOON + HOUR
     world.tick(at)
     world.end(run_of(world, chain["orders"]), at + SECOND)

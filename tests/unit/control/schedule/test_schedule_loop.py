@@ -9,13 +9,17 @@ from sqlalchemy import select, update
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.schedules import schedule
+from millstream.control.refusals import StaleVersion, UnknownName
 from millstream.control.schedule.loop import tick
 from millstream.control.schedule.store import (
     delete_schedule,
     fire_now,
     get_schedule,
+    past_fires,
     pause_schedule,
     resume_schedule,
+    set_schedule,
+    shown_schedule,
 )
 from millstream.errors import ExternalFailure, InvalidStep
 
@@ -130,6 +134,76 @@ def test_queue(world):
     assert interval == [(NOON + MINUTE).isoformat(), (NOON + 2 * MINUTE).isoformat()]
 
 
+def test_a_place_in_the_queue_is_free_again_when_its_fire_starts(world):
+    job = world.job()
+    world.cron(job, "* * * * *", concurrency="queue(1)")
+    world.tick(NOON + MINUTE)
+    world.tick(NOON + 2 * MINUTE)
+    ends(world, NOON + 2 * MINUTE)
+    assert world.tick(NOON + 3 * MINUTE) == [
+        (NOON + 2 * MINUTE, "cron", "FIRED"),
+        (NOON + 3 * MINUTE, "cron", "QUEUED"),
+    ]
+
+
+def test_a_schedule_that_cannot_be_read_is_told_of_and_stops_no_other(world):
+    jobs = [world.job(name) for name in "abc"]
+    world.cron(jobs[0], "* * * * *")
+    world.save(jobs[1], type="event", event={"finished": "a"})
+    world.save(jobs[2], type="event", event={"finished": "a"})
+    with world.metadata.begin() as connection:
+        broken = update(schedule).where(schedule.c.job_id == jobs[1])
+        connection.execute(broken.values(spec={"type": "of another version"}, next_trigger_time=NOON))
+    first = tick(world.metadata, NOON + MINUTE, world.acts)
+    ends(world, NOON + MINUTE)
+    second = tick(world.metadata, NOON + MINUTE + SECOND, world.acts)
+    assert {problem.code for report in (first, second) for _, problem in report.failures} == {"CTL-204"}
+    assert [fire["job_id"] for fire in world.fires()] == [jobs[0], jobs[2]]
+
+
+def test_what_was_decided_is_read_page_by_page(world):
+    job = world.job()
+    world.cron(job, "* * * * *")
+    for minute in range(1, 6):
+        world.tick(NOON + minute * MINUTE)
+    with world.metadata.begin() as connection:
+        for key in "xy":
+            fire_now(connection, job, key=key, now=NOON + 3 * MINUTE, acts=world.acts)
+        found, beyond = [], None
+        while page := past_fires(connection, job, beyond=beyond, limit=2):
+            found += [(row["fire_time"], row["cause"]) for row in page]
+            beyond = found[-1]
+    assert found == sorted(found, reverse=True)
+    assert len(found) == len(set(found)) == 7
+
+
+def test_two_that_save_a_schedule_are_told_apart(world):
+    job = world.job()
+    world.cron(job, "* * * * *")
+    with world.metadata.begin() as connection, pytest.raises(StaleVersion, match="CTL-217"):
+        set_schedule(connection, job, {"type": "manual"}, now=NOON, seen=0)
+    with world.metadata.begin() as connection:
+        assert set_schedule(connection, job, {"type": "manual"}, now=NOON, seen=1).revision == 2
+
+
+def test_what_is_not_there_is_named(world):
+    job = world.job()
+    with world.metadata.begin() as connection:
+        for act in (get_schedule, pause_schedule, delete_schedule):
+            with pytest.raises(UnknownName, match="CTL-218"):
+                act(connection, job)
+        with pytest.raises(UnknownName, match="CTL-010"):
+            set_schedule(connection, job + 1, {"type": "manual"}, now=NOON)
+
+
+def test_a_schedule_is_shown_with_its_next_fires(world):
+    stored = world.cron(world.job(), "0 0 * * *", time_zone="Europe/Berlin")
+    shown = shown_schedule(stored, NOON)
+    assert shown["schedule"] == {"type": "cron", "cron": "0 0 * * *", "time_zone": "Europe/Berlin"}
+    assert [at.isoformat() for at in shown["next"]][:2] == ["2026-03-01T23:00:00+00:00", "2026-03-02T23:00:00+00:00"]
+    assert shown["next_trigger_time"] == shown["next"][0]
+
+
 def test_cancel_running(world):
     job = world.job()
     world.cron(job, "* * * * *", concurrency="cancel_running")
@@ -213,6 +287,18 @@ def test_a_job_that_may_not_run_does_not(world, change):
     world.tick(NOON + MINUTE)
     assert world.runs() == []
     assert [row["reason"] for row in world.fires()] == (["the job is disabled"] if "enabled" in change else [])
+
+
+def test_what_waits_for_a_disabled_job_goes_on_waiting(world):
+    job = world.job()
+    world.cron(job, "* * * * *", concurrency="queue(5)")
+    world.tick(NOON + MINUTE)
+    world.tick(NOON + 2 * MINUTE)
+    for is_on in (False, True):
+        with world.metadata.begin() as connection:
+            connection.execute(update(job_definition).values(enabled=is_on))
+        ends(world, NOON + 2 * MINUTE)
+        assert bool(world.tick(NOON + 2 * MINUTE + SECOND)) == is_on
 
 
 def test_a_run_that_is_refused_is_a_fire_that_is_skipped(world):
