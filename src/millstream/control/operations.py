@@ -12,7 +12,7 @@ from millstream.control.metadata.tables.access import operation
 from millstream.control.refusals import UnknownName
 
 
-class Asked(NamedTuple):
+class AskedUnder(NamedTuple):
     """Under which key somebody asked: asking again gets the first answer."""
 
     route: str
@@ -20,10 +20,10 @@ class Asked(NamedTuple):
     body_sha256: str = ""
 
 
-def open_operation(act: Act, kind: str, target: str, asked: Asked | None = None, **wish: Any) -> str:
+def open_operation(act: Act, kind: str, target: str, asked: AskedUnder | None = None, **wish: Any) -> str:
     """Write an operation that is still to be done; its id is that of the request to the driver, too."""
     identifier = uuid.uuid4().hex
-    asked = asked or Asked(kind, identifier)
+    asked = asked or AskedUnder(kind, identifier)
     connection = act.connection
     connection.execute(
         insert(operation).values(

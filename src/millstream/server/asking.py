@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from millstream.control.act import Act, acting, reading
 from millstream.control.dispatcher.definitions import job_of
-from millstream.control.operations import Asked
+from millstream.control.operations import AskedUnder
 from millstream.errors import InvalidStep
 from millstream.server.access.audit import write_audit
 from millstream.server.access.roles import Caller, Role
@@ -53,9 +53,9 @@ class Asking:
             yield act
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> AskedUnder | None:
         """The key under which the caller may ask again."""
-        return None if self.key is None else Asked(self.route, self.key, self.body_sha256)
+        return None if self.key is None else AskedUnder(self.route, self.key, self.body_sha256)
 
     def audit(
         self,

@@ -14,7 +14,7 @@ from sqlalchemy import Row, func, insert, select
 
 from millstream.control.act import Act
 from millstream.control.metadata.tables.access import operation
-from millstream.control.operations import Asked
+from millstream.control.operations import AskedUnder
 from millstream.server.asking import Asking
 from millstream.server.refusing import refuse
 
@@ -73,7 +73,7 @@ def _answer_of(row: Row[Any]) -> JSONResponse:
     return JSONResponse(row.result["answer"], status_code=int(row.answer_code), headers=row.result["headers"])
 
 
-def _wait_for_others(act: Act, asked: Asked) -> None:
+def _wait_for_others(act: Act, asked: AskedUnder) -> None:
     """The same key at the same time: the second waits until the first is through. SQLite's writers take turns anyway."""
     if act.connection.dialect.name == "postgresql":
         digest = hashlib.sha256("\0".join((act.actor, asked.route, asked.key)).encode()).digest()
@@ -81,7 +81,7 @@ def _wait_for_others(act: Act, asked: Asked) -> None:
         act.connection.execute(select(func.pg_advisory_xact_lock(number)))
 
 
-def _keep(act: Act, asked: Asked, code: str, result: dict[str, Any]) -> None:
+def _keep(act: Act, asked: AskedUnder, code: str, result: dict[str, Any]) -> None:
     values = {
         "id": uuid.uuid4().hex,
         "actor": act.actor,

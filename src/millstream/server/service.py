@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from millstream.control.artifacts.store import ArtifactStore
-from millstream.control.dispatcher.planned import Planner
+from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
@@ -57,7 +57,7 @@ class Service:
     """The parts of a running service; routes of a part that is not there do not exist."""
 
     metadata: Metadata
-    planner: Planner
+    planner: DefinitionPlanner
     signing_key: bytes
     """Signs cursors; all servers of one service share it."""
     limits: Limits = dataclasses.field(default_factory=Limits)

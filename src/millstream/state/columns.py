@@ -17,7 +17,7 @@ Dues = Callable[[pa.Table], npt.NDArray[np.int64]]
 """Gives the event time, or the time of the clock, at which each stored row next needs attention."""
 
 
-class _Places(NamedTuple):
+class _RowPlaces(NamedTuple):
     """Where rows live: pages are counted through all key groups, so that few bits are sorted."""
 
     hashes: Hashes
@@ -126,7 +126,7 @@ class ColumnPages:
         """What was loaded is used no more; it may be loaded again."""
         self._held = set()
 
-    def _divided(self, table: pa.Table) -> tuple[pa.Table, _Places]:
+    def _divided(self, table: pa.Table) -> tuple[pa.Table, _RowPlaces]:
         """Divide key groups whose pages outgrew the limit; a divided group is loaded whole."""
         places = self._places(table)
         grown = self._grown(table, places)
@@ -140,7 +140,7 @@ class ColumnPages:
             self._held.update(PageId(group, page) for page in range(division))
         return table, self._places(table) if grown else places
 
-    def _grown(self, table: pa.Table, places: _Places) -> dict[int, int]:
+    def _grown(self, table: pa.Table, places: _RowPlaces) -> dict[int, int]:
         """Key groups to divide, and into how many times as many pages.
 
         Rows of one key stay together, so the largest key of a page does not count: dividing would not make it smaller.
@@ -163,12 +163,12 @@ class ColumnPages:
             grown[group] = max(grown.get(group, 0), 2 << times.bit_length())
         return grown
 
-    def _places(self, table: pa.Table) -> _Places:
+    def _places(self, table: pa.Table) -> _RowPlaces:
         hashes = self._hashes(table)
         groups = key_group(hashes, self._key_groups)
         division = self._pages.divisions(self._key_groups)
         firsts = np.r_[0, np.cumsum(division)]
-        return _Places(hashes, firsts[groups] + page_of(hashes, division[groups]), firsts)
+        return _RowPlaces(hashes, firsts[groups] + page_of(hashes, division[groups]), firsts)
 
     def _hashes(self, table: pa.Table) -> Hashes:
         return stable_hash([table.column(key) for key in self._keys])

@@ -27,7 +27,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     params: list[dict[str, Any]] = []
 
 
-class Planner(Protocol):
+class DefinitionPlanner(Protocol):
     """Compiles a definition; what is wrong with it is raised."""
 
     def __call__(self, definition: dict[str, Any], *, code: str | None, parallelism: int | None) -> Planned:

@@ -12,14 +12,14 @@ from millstream.control.dispatcher.starting import StartOptions, start_run
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.operations import Asked, done, open_operation, open_operations
+from millstream.control.operations import AskedUnder, done, open_operation, open_operations
 from millstream.control.refusals import StateConflict
 from millstream.errors import InvalidStep
 
 RESCALE = "rescale"
 
 
-def rescale(act: Act, run: Row[Any], parallelism: int, asked: Asked | None = None) -> str:
+def rescale(act: Act, run: Row[Any], parallelism: int, asked: AskedUnder | None = None) -> str:
     """Ask a run to go on at another parallelism; gives the operation that names the run that does.
 
     Raises:

@@ -11,7 +11,7 @@ from millstream.control.lifecycle.moves import move
 from millstream.control.lifecycle.states import FINAL, OWNED, Status
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.operations import Asked, done, open_operation
+from millstream.control.operations import AskedUnder, done, open_operation
 from millstream.control.refusals import StateConflict, UnknownName
 
 StopMode = Literal["drain", "suspend", "cancel", "export_savepoint"]
@@ -42,7 +42,7 @@ def run_of(act: Act, identifier: str) -> Row[Any]:
     return rows[0]
 
 
-def stop(act: Act, run: Row[Any], wish: Wish, asked: Asked | None = None) -> str:
+def stop(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None = None) -> str:
     """Ask a run for an end or a savepoint; gives the operation that says what became of it.
 
     Raises:
@@ -68,7 +68,7 @@ def _unwanted(act: Act, job_id: int) -> None:
     act.connection.execute(update(job_definition).where(job_definition.c.id == job_id).values(desired="STOPPED"))
 
 
-def _before_it_runs(act: Act, run: Row[Any], wish: Wish, asked: Asked | None) -> str:
+def _before_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None) -> str:
     if wish.mode != "cancel":
         msg = "the run does not run yet, so it has nothing to publish or to save"
         raise StateConflict(msg, code="CTL-037", found=run.status, hint="wait until it runs, or cancel it")
@@ -87,7 +87,7 @@ def _before_it_runs(act: Act, run: Row[Any], wish: Wish, asked: Asked | None) ->
     return operation
 
 
-def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: Asked | None) -> str:
+def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None) -> str:
     operation = open_operation(act, wish.mode, run.execution_id, asked, to=wish.to, form=wish.form)
     if wish.mode == "export_savepoint":
         return operation

@@ -25,14 +25,16 @@ class DueFire(NamedTuple):
     skipped: str | None = None
 
 
-class Due(NamedTuple):
+class DueFires(NamedTuple):
     """What is decided now, in the order of time, and when there is something to decide again."""
 
     fires: tuple[DueFire, ...]
     next_time: dt.datetime | None
 
 
-def decide(times: CronTimes, misfire: Misfire, grace: dt.timedelta, *, decided: dt.datetime, now: dt.datetime) -> Due:
+def decide(
+    times: CronTimes, misfire: Misfire, grace: dt.timedelta, *, decided: dt.datetime, now: dt.datetime
+) -> DueFires:
     """What is due in (decided, now].
 
     Args:
@@ -45,7 +47,7 @@ def decide(times: CronTimes, misfire: Misfire, grace: dt.timedelta, *, decided: 
     """
     listed, unlisted = _due(times, decided, now)
     verdicts = _POLICIES[misfire](listed, grace, now)
-    return Due((*unlisted, *map(DueFire, listed, verdicts)), times.after(max(now, decided)))
+    return DueFires((*unlisted, *map(DueFire, listed, verdicts)), times.after(max(now, decided)))
 
 
 def _due(times: CronTimes, decided: dt.datetime, now: dt.datetime) -> tuple[list[dt.datetime], list[DueFire]]:

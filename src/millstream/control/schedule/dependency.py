@@ -47,7 +47,7 @@ class UpstreamFire(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class Progress:
+class UpstreamProgress:
     """What has come so far: fire times with the runs seen for each, and the newest runs inside the window."""
 
     by_time: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -60,7 +60,7 @@ def cause_of(runs: Iterable[str]) -> str:
     return f"dep:{hashlib.sha256(' '.join(sorted(runs)).encode()).hexdigest()[:32]}"
 
 
-def follow(spec: ScheduleSpec, progress: Progress, run: EndedRun) -> UpstreamFire | None:
+def follow(spec: ScheduleSpec, progress: UpstreamProgress, run: EndedRun) -> UpstreamFire | None:
     """Take notice of the end of a run; the same one again changes nothing."""
     if run.job not in spec.waits_for:
         return None
@@ -69,7 +69,9 @@ def follow(spec: ScheduleSpec, progress: Progress, run: EndedRun) -> UpstreamFir
     return _in_window(spec, progress, run)
 
 
-def _at_fire_time(spec: ScheduleSpec, progress: Progress, run: EndedRun, at: dt.datetime) -> UpstreamFire | None:
+def _at_fire_time(
+    spec: ScheduleSpec, progress: UpstreamProgress, run: EndedRun, at: dt.datetime
+) -> UpstreamFire | None:
     entry = progress.by_time.setdefault(at.isoformat(), {"runs": {}, "done": False})
     if entry["done"]:
         return None
@@ -87,7 +89,7 @@ def _at_fire_time(spec: ScheduleSpec, progress: Progress, run: EndedRun, at: dt.
     return None
 
 
-def _in_window(spec: ScheduleSpec, progress: Progress, run: EndedRun) -> UpstreamFire | None:
+def _in_window(spec: ScheduleSpec, progress: UpstreamProgress, run: EndedRun) -> UpstreamFire | None:
     """Every run counts once; of several runs of a job the newest counts."""
     mark = [run.ended.isoformat(), run.execution_id]
     newest = max(progress.used.get(run.job, ["", ""]), progress.ready.get(run.job, ["", ""]))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, select
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.control.metadata.tables.schedules import schedule
-from millstream.control.schedule.dependency import ENDS, EndedRun, Progress, follow
+from millstream.control.schedule.dependency import ENDS, EndedRun, UpstreamProgress, follow
 from millstream.control.schedule.firing import Firing, JobFires, Span
 from millstream.control.schedule.rows import StoredSchedule, read, reading
 from millstream.control.schedule.spec import ScheduleSpec, schedule_spec
@@ -63,7 +63,7 @@ def follow_ends(fires: JobFires) -> tuple[list[Firing], bool]:
     """Fires that the ends of runs since the last look make; and whether there are more ends to look at."""
     stored = fires.stored
     rows = _ended(fires.connection, stored)
-    progress = Progress(**stored.state.get("progress", {}))
+    progress = UpstreamProgress(**stored.state.get("progress", {}))
     made = [each for row in rows for each in _fires_of(fires.connection, stored, progress, row)]
     stored.state["progress"] = dataclasses.asdict(progress)
     is_more = len(rows) == _MOST_EVENTS
@@ -83,7 +83,9 @@ def _ended(connection: Connection, stored: StoredSchedule) -> list[Row[Any]]:
     return list(connection.execute(found.order_by(run_event.c.id).limit(_MOST_EVENTS)))
 
 
-def _fires_of(connection: Connection, stored: StoredSchedule, progress: Progress, row: Row[Any]) -> Iterable[Firing]:
+def _fires_of(
+    connection: Connection, stored: StoredSchedule, progress: UpstreamProgress, row: Row[Any]
+) -> Iterable[Firing]:
     spec = stored.spec
     run = EndedRun(row.job_name, row.execution_id, Status(row.to_status), row.time, _fire_time(row.trigger_id))
     if spec.event is not None:

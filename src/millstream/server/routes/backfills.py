@@ -35,7 +35,7 @@ class BackfillBody(Body):
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
 
-class Stretch(BaseModel):
+class BackfillSpan(BaseModel):
     """One interval."""
 
     start: dt.datetime
@@ -46,7 +46,7 @@ class BackfillPreview(BaseModel):
     """What a backfill runs, in its order; `id` is there once it has begun."""
 
     id: int | None = None
-    intervals: list[Stretch]
+    intervals: list[BackfillSpan]
 
 
 class BackfillShown(BaseModel):
@@ -117,7 +117,7 @@ def end_backfill(name: Name, backfill: BackfillId, asking: Asks) -> None:
 
 def _preview(act: Act, job_id: int, plan: BackfillPlan) -> BackfillPreview:
     found = backfill_intervals(get_schedule(act.connection, job_id), plan, act.now)
-    return BackfillPreview(intervals=[Stretch(start=each.start, end=each.end) for each in found])
+    return BackfillPreview(intervals=[BackfillSpan(start=each.start, end=each.end) for each in found])
 
 
 def _instant(field: str, text: str) -> dt.datetime:

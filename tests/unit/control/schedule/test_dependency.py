@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millstream.control.lifecycle.states import Status
 from millstream.control.refusals import StateConflict
-from millstream.control.schedule.dependency import MOST_OPEN, EndedRun, Progress, cause_of, follow, refuse_cycle
+from millstream.control.schedule.dependency import MOST_OPEN, EndedRun, UpstreamProgress, cause_of, follow, refuse_cycle
 from millstream.control.schedule.spec import schedule_spec
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -27,7 +27,7 @@ def ended(job, run, *, status=Status.COMPLETED, at=0, fire=0):
 
 
 def fires(spec, *runs, progress=None):
-    progress = progress or Progress()
+    progress = progress or UpstreamProgress()
     return [made for run in runs if (made := follow(spec, progress, run)) is not None]
 
 
@@ -44,7 +44,7 @@ def test_any_fires_once_for_a_fire_time():
 
 
 def test_a_run_that_ended_otherwise_is_told_and_may_be_made_good():
-    spec, progress = waiting("a", "b"), Progress()
+    spec, progress = waiting("a", "b"), UpstreamProgress()
     skipped, good = fires(
         spec,
         ended("a", "a1", status=Status.DEAD),
@@ -82,7 +82,7 @@ def test_the_newest_in_a_window_count_once():
     runs = [ended("a", "a1", at=0), ended("a", "a2", at=10), ended("b", "b1", at=20), ended("b", "b2", at=30)]
     (made,) = fires(spec, *runs)
     assert (made.runs, made.fire_time) == (("a2", "b1"), NOON + 20 * MINUTE)
-    progress = Progress()
+    progress = UpstreamProgress()
     fires(spec, *runs, progress=progress)
     (again,) = fires(spec, ended("a", "a3", at=40), progress=progress)
     assert again.runs == ("a3", "b2")
@@ -109,7 +109,7 @@ RUNS = [ended(job, f"{job}{n}", at=at, fire=n) for (job, n), at in zip(itertools
 @given(st.permutations(RUNS), st.sampled_from(["all", "any"]), st.sampled_from(["fire_time", "window"]))
 def test_ends_that_are_told_twice_change_nothing(runs, need, match):
     spec = waiting("a", "b", need=need, match=match)
-    progress = Progress()
+    progress = UpstreamProgress()
     once = fires(spec, *runs, progress=progress)
     assert fires(spec, *sorted(runs, key=lambda run: run.ended)[:3], progress=progress) == []
     if match == "fire_time":
@@ -118,7 +118,7 @@ def test_ends_that_are_told_twice_change_nothing(runs, need, match):
 
 
 def test_what_is_waited_for_is_bounded():
-    spec, progress = waiting("a", "b"), Progress()
+    spec, progress = waiting("a", "b"), UpstreamProgress()
     fires(spec, *(ended("a", f"a{n}", fire=n) for n in range(MOST_OPEN + 50)), progress=progress)
     assert len(progress.by_time) == MOST_OPEN
 

@@ -23,12 +23,12 @@ class Event:
         self.record: dict[str, Any] | None = None
 
 
-class Node:
+class BufferNode:
     """A row taken into a stage, behind the rows taken before; `folds` are running aggregates that conditions need."""
 
     __slots__ = ("before", "event", "folds", "stage")
 
-    def __init__(self, stage: int, event: Event, before: Node | None, folds: tuple[Any, ...] = ()) -> None:
+    def __init__(self, stage: int, event: Event, before: BufferNode | None, folds: tuple[Any, ...] = ()) -> None:
         self.stage, self.event, self.before, self.folds = stage, event, before, folds
 
 
@@ -37,7 +37,7 @@ class PartialMatch:
 
     __slots__ = ("node", "start", "state")
 
-    def __init__(self, state: Any, node: Node, start: Event) -> None:
+    def __init__(self, state: Any, node: BufferNode, start: Event) -> None:
         self.state, self.node, self.start = state, node, start
 
 
@@ -52,7 +52,7 @@ WHOLE = -1
 """Stands for the state of a whole match in what is saved."""
 
 
-def save(runs: Iterable[tuple[int, Node]]) -> Saved:
+def save(runs: Iterable[tuple[int, BufferNode]]) -> Saved:
     """What must be kept of partial matches: each row and each node once."""
     events: list[SavedEvent] = []
     nodes: list[SavedNode] = []
@@ -60,8 +60,8 @@ def save(runs: Iterable[tuple[int, Node]]) -> Saved:
     node_places: dict[int, int] = {}
     saved = []
     for state, tail in runs:
-        missing: list[Node] = []
-        node: Node | None = tail
+        missing: list[BufferNode] = []
+        node: BufferNode | None = tail
         while node is not None and id(node) not in node_places:
             missing.append(node)
             node = node.before
@@ -86,10 +86,10 @@ def settled(saved: Saved, successors: Mapping[int, int]) -> Saved:
     return events, nodes, [*((successors.get(state, state), place) for state, place in runs), *owed]
 
 
-def rows_of(tail: Node, stages: int) -> list[list[Event]]:
+def rows_of(tail: BufferNode, stages: int) -> list[list[Event]]:
     """The rows of a match by stage, in their order."""
     taken: list[list[Event]] = [[] for _ in range(stages)]
-    node: Node | None = tail
+    node: BufferNode | None = tail
     while node is not None:
         taken[node.stage].append(node.event)
         node = node.before
@@ -98,7 +98,7 @@ def rows_of(tail: Node, stages: int) -> list[list[Event]]:
     return taken
 
 
-def first_of(tail: Node) -> Event:
+def first_of(tail: BufferNode) -> Event:
     """The first row of a chain."""
     node = tail
     while node.before is not None:

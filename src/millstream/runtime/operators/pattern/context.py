@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import InvalidStep
-from millstream.runtime.operators.pattern.buffer import Event, Node
+from millstream.runtime.operators.pattern.buffer import BufferNode, Event
 
 
 class MatchContext:
@@ -15,7 +15,7 @@ class MatchContext:
     __slots__ = ("_names", "_node", "_stages", "processing_time", "timestamp")
 
     def __init__(
-        self, node: Node | None, event: Event, stages: dict[str, int], names: Sequence[str], processing_time: int
+        self, node: BufferNode | None, event: Event, stages: dict[str, int], names: Sequence[str], processing_time: int
     ) -> None:
         self._node, self._stages, self._names = node, stages, names
         self.timestamp = event.time

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from millstream.model.schema import Schema
 from millstream.model.time import MAX_TIME
 from millstream.runtime.operators.pattern import chains
-from millstream.runtime.operators.pattern.buffer import Event, Node, Row, Saved, rows_of, settled
+from millstream.runtime.operators.pattern.buffer import BufferNode, Event, Row, Saved, rows_of, settled
 from millstream.runtime.operators.pattern.chains import Known, RowEvent
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.linear import is_linear, linear_run
@@ -81,10 +81,10 @@ class GeneralMatcher:
         matches: Known = []
         expired: Known = []
 
-        def whole(node: Node, time: int) -> None:
+        def whole(node: BufferNode, time: int) -> None:
             matches.append((node, time))
 
-        def gone(node: Node, time: int) -> None:
+        def gone(node: BufferNode, time: int) -> None:
             expired.append((node, time))
 
         matcher = Matcher(self._program, whole, gone if self._keeps_expired else None)

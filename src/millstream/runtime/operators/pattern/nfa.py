@@ -5,13 +5,22 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 
-from millstream.runtime.operators.pattern.buffer import WHOLE, Event, Node, PartialMatch, Saved, first_of, rows_of, save
+from millstream.runtime.operators.pattern.buffer import (
+    WHOLE,
+    BufferNode,
+    Event,
+    PartialMatch,
+    Saved,
+    first_of,
+    rows_of,
+    save,
+)
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.conditions import Test
 from millstream.runtime.operators.pattern.states import Fork, Guards, MatchState, Take, Waits
 from millstream.state.pages import NEVER
 
-Found = Callable[[Node, int], None]
+Found = Callable[[BufferNode, int], None]
 """Takes the last row of a match and the time at which the match is known."""
 
 
@@ -28,16 +37,16 @@ class Matcher:
         self._program, self._found, self._timed_out = program, found, timed_out
         self.runs: list[PartialMatch] = []
         """In the order of their first rows."""
-        self._done: list[tuple[int, Node]] = []
+        self._done: list[tuple[int, BufferNode]] = []
 
     def load(self, saved: Saved) -> None:
         """Go on with what `save` gave."""
         program, fold = self._program, self._program.conditions.folded
         events = [Event(number, time, row) for number, time, row in saved[0]]
-        nodes: list[Node] = []
+        nodes: list[BufferNode] = []
         for stage, event, before in saved[1]:
             previous = None if before < 0 else nodes[before]
-            nodes.append(Node(stage, events[event], previous, fold(previous, stage, events[event])))
+            nodes.append(BufferNode(stage, events[event], previous, fold(previous, stage, events[event])))
         for state, place in saved[2]:
             start = first_of(nodes[place])
             if state == WHOLE:
@@ -117,7 +126,7 @@ class Matcher:
                 return
 
     def _branch(
-        self, state: MatchState, node: Node | None, start: Event, event: Event, kept: list[PartialMatch]
+        self, state: MatchState, node: BufferNode | None, start: Event, event: Event, kept: list[PartialMatch]
     ) -> None:
         """Everything that may become of a partial match with one more row."""
         outcome = _Outcome(node, event, self._program.waits)
@@ -131,22 +140,24 @@ class Matcher:
             self._whole(start, node, event.time)
         kept += [PartialMatch(stay, node, start) for stay in outcome.stays]
 
-    def _take(self, take: Take, before: Node | None, start: Event, event: Event, kept: list[PartialMatch]) -> None:
+    def _take(
+        self, take: Take, before: BufferNode | None, start: Event, event: Event, kept: list[PartialMatch]
+    ) -> None:
         conditions = self._program.conditions
         folds = conditions.folded(before, take.stage, event) if conditions.folds else ()
-        node = Node(take.stage, event, before, folds)
+        node = BufferNode(take.stage, event, before, folds)
         if take.target.accepts:
             self._whole(start, node, event.time)
         if not take.target.is_final:
             kept.append(PartialMatch(take.target, node, start))
 
-    def _whole(self, start: Event, node: Node, time: int) -> None:
+    def _whole(self, start: Event, node: BufferNode, time: int) -> None:
         if self._program.pattern.skip == "no_skip":
             self._found(node, time)
         else:
             self._add_whole(start.number, node)
 
-    def _add_whole(self, start: int, node: Node) -> None:
+    def _add_whole(self, start: int, node: BufferNode) -> None:
         bisect.insort(self._done, (start, node), key=lambda match: match[0])
 
     def _release(self, time: int) -> None:
@@ -164,7 +175,7 @@ class Matcher:
             self.runs = [run for run in self.runs if run.start.number >= limit]
             self._done = [match for match in self._done if match[0] >= limit]
 
-    def _limit(self, start: int, node: Node) -> int:
+    def _limit(self, start: int, node: BufferNode) -> int:
         """The first row at which a match may begin that counts beside this one."""
         pattern, names = self._program.pattern, self._program.names
         if pattern.skip == "to_next":
@@ -183,7 +194,7 @@ class _Outcome:
 
     __slots__ = ("_event", "_node", "_seen", "_waits", "is_whole", "stays", "takes")
 
-    def __init__(self, node: Node | None, event: Event, waits: Waits) -> None:
+    def __init__(self, node: BufferNode | None, event: Event, waits: Waits) -> None:
         self._node, self._event, self._waits = node, event, waits
         self._seen: set[int] = set()
         self.takes: list[Take] = []
