@@ -95,9 +95,8 @@ def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool)
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
             executors = Executors(session, deployment)
-            query = start_query(
-                session, deployment, shipped, planner=planner.path, checkpoint=str(checkpoint.resolve()), on_epoch=loop
-            )
+            place = str(checkpoint.resolve())
+            query = start_query(session, deployment, shipped, planner=planner.path, checkpoint=place, on_epoch=loop)
             logger.debug("the query has started")
             subtasks = SparkSubtasks(session, run_state.subtasks, depth=deployment.plan.depth)
             watch(query, loop, run_state, planner, executors, subtasks)

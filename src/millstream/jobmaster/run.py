@@ -289,9 +289,8 @@ class Run:
         return self
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        self._parts.add(
-            "the requests", lambda: self.requests.close(problem if isinstance(problem, Exception) else None)
-        )
+        cause = problem if isinstance(problem, Exception) else None
+        self._parts.add("the requests", lambda: self.requests.close(cause))
         self.close(problem)
 
     def close(self, cause: BaseException | None = None) -> None:

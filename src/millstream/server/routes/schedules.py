@@ -163,7 +163,7 @@ def fires(
     """Newest first: what ran, what was skipped, and why."""
     at = before.replace(tzinfo=before.tzinfo or dt.UTC) if before is not None else None
     with asking.reading() as act:
-        found = past_fires(act.connection, job_id_of(act, name), before=at, limit=limit)
+        found = past_fires(act.connection, job_id_of(act, name), beyond=None if at is None else (at, ""), limit=limit)
     return FireList(items=[_fire(each) for each in found])
 
 
