@@ -35,11 +35,6 @@ from millstream.runtime.messages import RunIdentity, TaskInput, TaskReport
 Clock = Callable[[], int]
 
 
-def wall_clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 class Pause:
     """A pause that has begun."""
 

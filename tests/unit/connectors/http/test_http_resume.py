@@ -313,7 +313,7 @@ def test_a_further_run_of_steps_of_time_looks_back(api, monkeypatch):
     api.answer = lambda asked: {"items": []}
     day = 86_400_000
     now = [1_714_694_400_000]  # 2024-05-03
-    monkeypatch.setattr("millstream.connectors.http.source.wall_clock", lambda: now[0])
+    monkeypatch.setattr("millstream.connectors.http.source.now_ms", lambda: now[0])
     slices = {"type": "dates", "start": "2024-05-01", "step": "1d", "format": "date", "look_back": "1d"}
     options = {"records": "items", "params": {"from": "${slice:start}"}, "slices": slices, "rate": {"concurrency": 1}}
     with Reading(f"{api.url}/items", **options) as first:
@@ -327,7 +327,7 @@ def test_a_further_run_of_steps_of_time_looks_back(api, monkeypatch):
 
 def test_now_is_the_same_for_all_of_a_run(api, tmp_path, monkeypatch):
     now = [1_714_694_400_000]
-    monkeypatch.setattr("millstream.connectors.http.source.wall_clock", lambda: now[0])
+    monkeypatch.setattr("millstream.connectors.http.source.now_ms", lambda: now[0])
     slices = {"type": "dates", "start": "2024-05-01"}
     options = {"params": {"from": "${slice:start}"}, "slices": slices}
     with Reading(f"{api.url}/items", folder=tmp_path, **options) as first:
