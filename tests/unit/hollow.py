@@ -101,7 +101,7 @@ def unused_definitions(modules):
 
 def _definitions(module):
     for node in module.tree.body:
-        if isinstance(node, DEFINITIONS) and not node.name.startswith("_") and not _is_command(node):
+        if isinstance(node, DEFINITIONS) and not node.name.startswith("_") and not _is_called_by_name(module, node):
             yield node.name
         elif isinstance(node, ast.Assign) and _alias(node.value) and not node.targets[0].id.startswith("_"):
             yield node.targets[0].id
@@ -112,10 +112,17 @@ def _alias(value):
     return isinstance(made_of, ast.Name) and made_of.id in ALIASES
 
 
-def _is_command(node):
-    """Whether a decorator hands a function to the command line, which calls it by name."""
+COMMANDS = ("command", "callback")
+ROUTES = ("get", "post", "put", "patch", "delete")
+
+
+def _is_called_by_name(module, node):
+    """Whether a decorator hands a function to the command line or to a router, or migrations call it as every revision's."""
     decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    return any(isinstance(each, ast.Attribute) and each.attr in ("command", "callback") for each in decorators)
+    attributes = [each for each in decorators if isinstance(each, ast.Attribute)]
+    is_route = any(each.attr in ROUTES and getattr(each.value, "id", "") == "router" for each in attributes)
+    is_revision = ".migrations.versions." in module.name and node.name in ("upgrade", "downgrade")
+    return is_route or is_revision or any(each.attr in COMMANDS for each in attributes)
 
 
 def _is_used_at_home(module, name):

@@ -43,12 +43,6 @@ def open_operation(act: Act, kind: str, target: str, asked: AskedUnder | None = 
     return identifier
 
 
-def pending_of(act: Act, targets: list[str]) -> list[Row[Any]]:
-    """Operations on these runs that no driver was asked for yet."""
-    found = select(operation).where(operation.c.target.in_(targets), operation.c.status == "pending")
-    return list(act.connection.execute(found.order_by(operation.c.create_time)))
-
-
 def handed_on(act: Act, identifier: str) -> bool:
     """A node gives it to a driver: `False` says that another did."""
     changed = update(operation).where(operation.c.id == identifier, operation.c.status == "pending")

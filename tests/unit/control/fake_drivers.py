@@ -78,6 +78,7 @@ class FakeDrivers:
         self.drivers = {}
         self.killed = []
         self.stopped = []
+        self.dumped = []
         self.refuses = None
 
     def __getitem__(self, run):
@@ -108,6 +109,9 @@ class FakeDrivers:
 
     def stop(self, run, token):
         self.stopped.append(run)
+
+    def dump(self, run, token):
+        self.dumped.append(run)
 
     def kill(self, run, token):
         self.killed.append((run, token))

@@ -4,10 +4,10 @@ import concurrent.futures
 
 import pytest
 from sqlalchemy import select
-from tests.unit.control.conftest import submission
+from tests.unit.control.conftest import reap, submission
 
 from millstream.control.dispatcher.definitions import submit
-from millstream.control.dispatcher.reconcile import Reconciler, reap
+from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.nodes import lease

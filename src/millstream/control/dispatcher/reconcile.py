@@ -70,11 +70,6 @@ class Reconciler:
             _log.exception("run %s could not be reaped; it is tried again", run.execution_id)
 
 
-def reap(act: Act) -> int:
-    """All runs whose owner fell silent."""
-    return sum(reap_one(act, run) for run in expired(act))
-
-
 def reap_one(act: Act, run: Row[Any]) -> bool:
     """A run whose owner fell silent fails, and starts again elsewhere: the token of its next claim fences the old owner.
 

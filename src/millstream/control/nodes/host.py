@@ -73,6 +73,10 @@ class DriverHost(Protocol):
         """Tell its process to stop, as its job wishes to be stopped."""
         ...
 
+    def dump(self, run: str, token: int) -> None:
+        """Let a process that answers nobody write down what its threads do."""
+        ...
+
     def kill(self, run: str, token: int) -> None:
         """End all of its processes now."""
         ...

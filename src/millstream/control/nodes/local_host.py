@@ -14,7 +14,7 @@ from millstream.contract.driver_protocol import DriverIdentity, DriverReport, Ru
 from millstream.contract.run_folder import BadRunFolder, DriverFolder
 from millstream.control.drivers.launch import MODULE, launch
 from millstream.control.drivers.link import DriverLink
-from millstream.control.drivers.processes import found_in, is_alive, is_elsewhere, kill
+from millstream.control.drivers.processes import dump_stacks, found_in, is_alive, is_elsewhere, kill
 from millstream.control.nodes.host import OnReport
 
 _REPORT = msgspec.json.Decoder(DriverReport)
@@ -76,6 +76,12 @@ class LocalDrivers:
         if identity is not None and is_alive(identity):
             with contextlib.suppress(OSError):
                 os.kill(identity.pid, signal.SIGTERM)
+
+    def dump(self, run: str, token: int) -> None:
+        """Let a process that answers nobody write down what its threads do, in `crash.log`."""
+        identity = self._identity(self.folder(run, token))
+        if identity is not None:
+            dump_stacks(identity)
 
     def kill(self, run: str, token: int) -> None:
         """End all of its processes now."""

@@ -62,5 +62,6 @@ class Watching:
             return f"its driver said nothing for {HUNG_SECONDS:g} s"
         if now - heard > SILENT_SECONDS and owned.link is not None and not owned.is_dumped:
             owned.link.dump("silent")
+            self._host.dump(owned.id, owned.token)
             owned.is_dumped = True
         return None

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+from found import found_drivers
 from node_side import NodeSide, document, spec_of
 
 import millstream as ms
 from millstream.checkpoint.lease_record import LEASE, decode_lease
 from millstream.contract.run_folder import BadRunFolder
-from millstream.control.drivers.adoption import found_drivers
 from millstream.control.drivers.launch import launch
 from millstream.control.drivers.link import DriverLink
 from millstream.control.drivers.logs import log_names, read_log

@@ -6,11 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import insert, select
+from tests.unit.control.conftest import reap
 
 import millstream as ms
 from millstream.contract.driver_protocol import DriverReport
 from millstream.control.act import acting
-from millstream.control.dispatcher.reconcile import reap
 from millstream.control.dispatcher.starting import StartOptions, start_run
 from millstream.control.lifecycle.moves import Cause, move, record
 from millstream.control.lifecycle.states import Status
