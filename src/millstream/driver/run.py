@@ -98,8 +98,7 @@ def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool)
             place = str(checkpoint.resolve())
             query = start_query(session, deployment, shipped, planner=planner.path, checkpoint=place, on_epoch=loop)
             logger.debug("the query has started")
-            subtasks = SparkSubtasks(session, run_state.subtasks, depth=deployment.plan.depth)
-            watch(query, loop, run_state, planner, executors, subtasks)
+            watch(query, loop, run_state, planner, executors, SparkSubtasks(session, run_state))
         except (PySparkException, Py4JError, OSError) as problem:
             if _is_cancelled(run_state):
                 return

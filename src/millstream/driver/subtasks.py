@@ -8,7 +8,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from millstream.api.running.subtasks import SubtaskBook, SubtaskState
+from millstream.api.running.subtasks import SubtaskState
+from millstream.jobmaster.run import Run
 from millstream.spark.query.errors import told_by_worker
 
 _LOOK_SECONDS = 0.5
@@ -26,15 +27,15 @@ _STATES = {
 class SparkSubtasks:
     """Looks now and then at the tasks of the job that runs: a process runs one query, and that one job at a time."""
 
-    def __init__(self, session: SparkSession, book: SubtaskBook, *, depth: int) -> None:
+    def __init__(self, session: SparkSession, run_state: Run) -> None:
         self._context: Any = session.sparkContext
-        self._book, self._depth = book, depth
+        self._run, self._book, self._depth = run_state, run_state.subtasks, run_state.deployment.plan.depth
         self._looked = time.monotonic()
 
-    def look(self, epoch_seconds: float) -> None:
+    def look(self) -> None:
         """Note what is new; cheap while epochs are short."""
         now = time.monotonic()
-        if epoch_seconds < _LOOK_SECONDS or now - self._looked < _LOOK_SECONDS:
+        if self._run.in_flight_seconds < _LOOK_SECONDS or now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
         try:

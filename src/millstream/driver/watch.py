@@ -31,7 +31,7 @@ def watch(
     try:
         while not loop.finished.wait(0.02) and query.isActive and run_state.requests.ended is None:
             executors.check()
-            subtasks.look(run_state.in_flight_seconds)
+            subtasks.look()
             _attend(loop, run_state, planner)
         ended = run_state.requests.ended
         if ended is None or (query.exception() is not None and ended != "cancelled"):

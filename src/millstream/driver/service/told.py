@@ -34,7 +34,7 @@ class ReportedStates:
             if state == "CANCELLED":
                 self.enter("CANCELLING", cause)
             before = self.state
-            if before == "CANCELLING" and state not in FINAL:
+            if before in FINAL or (before == "CANCELLING" and state not in FINAL):
                 return
             self.state = state
             facts = None if error is None else error_facts(error)

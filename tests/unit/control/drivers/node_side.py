@@ -70,7 +70,7 @@ class NodeSide:
     def _renew(self):
         while not self._ends.wait(0.05):
             if self._renews.is_set() and self.link is not None:
-                self.link.renewed(LEFT_MS)
+                self.link.renewed(LEFT_MS, time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def of(self, kind):
         return [report for report in list(self.reports) if report.type == kind]

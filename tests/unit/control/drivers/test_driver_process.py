@@ -235,7 +235,7 @@ def test_a_silent_node_stops_publishing_and_a_renewal_lets_it_go_on(node, tmp_pa
     time.sleep(1.0)
     assert len(node.of("epoch")) == held
     assert node.link.is_connected
-    node.link.renewed(15_000)
+    node.link.renewed(15_000, time.clock_gettime(time.CLOCK_BOOTTIME))
     node.await_epochs(held + 2)
 
 

@@ -9,6 +9,7 @@ from millstream.contract.driver_protocol import LINE_BYTES, RunSpec, decode_repo
 from millstream.driver.service.journal import Journal
 from millstream.driver.service.mask import Mask
 from millstream.driver.service.reports import Reports
+from millstream.driver.service.told import ReportedStates
 
 SPEC = RunSpec(run="r", token=2, job="j", definition={}, checkpoint="/c")
 
@@ -112,3 +113,13 @@ def test_a_secret_inside_base64_is_hidden(before):
     sent = base64.b64encode(f'{before}{{"message": "no: {value}"}}'.encode())
     assert b"***" in mask.hidden(sent)
     assert b"unter2-and-mor" not in base64.b64decode(mask.hidden(sent).replace(b"***", b"----") + b"==", validate=False)
+
+
+def test_a_run_that_has_ended_is_in_no_other_state(made):
+    """The thread that watches may see a cancel after the run has ended of it."""
+    reports = made()
+    states = ReportedStates(reports)
+    for state in ("INITIALIZING", "CANCELLED", "CANCELLING", "RUNNING", "FAILED"):
+        states.enter(state, "why")
+    told = [decode_report(each.line, run="r").body["to"] for each in reports.missed(0)]
+    assert told == ["INITIALIZING", "CANCELLING", "CANCELLED"]
