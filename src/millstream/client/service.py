@@ -11,7 +11,7 @@ from millstream.client.administration import AccessCalls, NodeAdministration, Op
 from millstream.client.jobs import JobCalls
 from millstream.client.runs import RunCalls
 from millstream.client.schedules import ScheduleCalls
-from millstream.client.stores import ArtifactCalls, ConfigCalls, SecretCalls
+from millstream.client.stores import ArtifactCalls, CheckpointCalls, ConfigCalls, SecretCalls
 from millstream.client.stream import events
 from millstream.client.transport import Transport
 from millstream.client.values import Account, Fleet, OperationInfo, StreamedEvent
@@ -43,6 +43,7 @@ class Client:
         self.savepoints = SavepointCalls(self._transport)
         self.schedules = ScheduleCalls(self._transport)
         self.artifacts = ArtifactCalls(self._transport)
+        self.checkpoints = CheckpointCalls(self._transport)
         self.secrets = SecretCalls(self._transport)
         self.config = ConfigCalls(self._transport)
         self.access = AccessCalls(self._transport)

@@ -41,6 +41,19 @@ class SettingInfo(msgspec.Struct, frozen=True, kw_only=True):
     sensitive: bool
 
 
+class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The checkpoint of a job, and what it takes."""
+
+    job: str
+    path: str
+    bytes: int
+    deleted: bool
+
+
+class _Checkpoints(msgspec.Struct):
+    items: list[CheckpointInfo]
+
+
 class _Artifacts(msgspec.Struct):
     items: list[ArtifactInfo]
 
@@ -122,3 +135,18 @@ class ConfigCalls:
     def delete(self, job: str, key: str) -> None:
         """Forget one."""
         self._transport.send("DELETE", f"/jobs/{escaped(job)}/config/{escaped(key)}")
+
+
+class CheckpointCalls:
+    """`client.checkpoints`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> Sequence[CheckpointInfo]:
+        """By job; those of deleted jobs too."""
+        return self._transport.get("/checkpoints", _Checkpoints).items
+
+    def remove(self, job: str) -> None:
+        """Of a job that does not run; savepoints stay."""
+        self._transport.send("DELETE", f"/jobs/{escaped(job)}/checkpoint")

@@ -20,6 +20,7 @@ from millstream.server.routes import (
     artifacts,
     audits,
     backfills,
+    checkpoints,
     config,
     epochs,
     events,
@@ -103,7 +104,8 @@ def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
     parts = [live.router, figures.nodes_router] if service.channel is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
-    return parts + ([artifacts.router] if service.artifacts is not None else [])
+    parts += [artifacts.router] if service.artifacts is not None else []
+    return parts + ([checkpoints.router] if service.checkpoints is not None else [])
 
 
 def _secure(app: FastAPI, service: Service) -> None:

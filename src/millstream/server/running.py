@@ -87,6 +87,7 @@ def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane, no
         keys=KeyRing(known.keys),
         artifacts=ArtifactStore(known.artifacts),
         unpacked=options.data / "unpacked",
+        checkpoints=known.checkpoints,
         watched=options.watched,
         figures=Exposition(metadata, tuple if node is None else node.figures),
     )

@@ -72,6 +72,8 @@ class Service:
     artifacts: ArtifactStore | None = None
     unpacked: Path | None = None
     """Where code of jobs is unpacked to be compiled; it comes with `artifacts`."""
+    checkpoints: Path | None = None
+    """Where checkpoints of jobs are kept, unless a job says otherwise."""
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     figures: Exposition | None = None

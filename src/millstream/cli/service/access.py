@@ -11,7 +11,7 @@ from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import ServiceContext, connect, read_contexts, write_contexts
-from millstream.cli.service.options import Context, OutputForm
+from millstream.cli.service.options import Context, OutputForm, Yes
 from millstream.cli.service.output import show_list
 from millstream.cli.service.server import Data, data_folder
 
@@ -118,3 +118,27 @@ def upgrade(
         metadata.close()
         same = f"revision {after}: nothing to do"
         typer.echo(same if before == after else f"from revision {before or 'none'} to {after}")
+
+
+@database.command()
+def downgrade(
+    to: Annotated[str, typer.Argument(metavar="REVISION", help="Such as 0005; what is newer is taken back.")],
+    *,
+    url: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="Of the service; SQLite by default.")
+    ] = None,
+    data: Data = None,
+    yes: Yes = False,
+    debug: Debug = False,
+) -> None:
+    """Take revisions of the schema back, for a service that returns to an earlier version. Back the database up first."""
+    with reported(debug=debug):
+        from millstream.control.metadata import migrate
+        from millstream.control.metadata.database import Metadata
+
+        if not yes:
+            typer.confirm(f"take the schema back to {to}? what newer tables hold is lost", abort=True)
+        metadata = Metadata(url or f"sqlite:///{data_folder(data) / 'metadata.db'}")
+        migrate.downgrade(metadata, to=to)
+        metadata.close()
+        typer.echo(f"revision {to}")

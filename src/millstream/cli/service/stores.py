@@ -13,13 +13,15 @@ import typer
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import connect
-from millstream.cli.service.options import Context, JobName, OutputForm
+from millstream.cli.service.options import Context, JobName, OutputForm, Yes
 from millstream.cli.service.output import show_list
+from millstream.cli.service.server import Data, Keys, data_folder
 
 secrets = typer.Typer(help="Secrets: values that jobs name and nobody reads back.", no_args_is_help=True)
 config = typer.Typer(help="Settings of jobs, which hold from the next run on.", no_args_is_help=True)
 artifacts = typer.Typer(help="Artifacts: code of jobs.", no_args_is_help=True)
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="As jobs say it: ${secret:NAME}.")]
+checkpoints = typer.Typer(help="Checkpoints of jobs of the service.", no_args_is_help=True)
 _ARTIFACTS = {"SHA256": "sha256", "NAME": "name", "KIND": "kind", "SIZE": "size", "CREATED": "create_time"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every file: the same code is the same archive."""
@@ -47,6 +49,29 @@ def remove_secret(name: SecretName, *, context: Context = None, debug: Debug = F
     with reported(debug=debug), connect(context) as client:
         client.secrets.delete(name)
         typer.echo(f"secret {name} is forgotten")
+
+
+@secrets.command()
+def rekey(
+    *,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="Of the service; SQLite by default.")
+    ] = None,
+    data: Data = None,
+    keys: Keys = None,
+    debug: Debug = False,
+) -> None:
+    """Make a new key, and encrypt every secret with it; earlier keys stay, for backups. Run it beside the key file."""
+    with reported(debug=debug):
+        from millstream.control.metadata.database import Metadata
+        from millstream.control.secrets.key_ring import KeyRing
+        from millstream.control.secrets.rotation import rekey as encrypted_again
+
+        place = data_folder(data)
+        metadata = Metadata(database or f"sqlite:///{place / 'metadata.db'}")
+        count = encrypted_again(metadata, KeyRing(keys or place / "keys.json"))
+        metadata.close()
+        typer.echo(f"{count} values are encrypted with a new key")
 
 
 @config.command("set")
@@ -115,6 +140,24 @@ def remove_artifact(
     with reported(debug=debug), connect(context) as client:
         client.artifacts.delete(sha256)
         typer.echo("removed")
+
+
+@checkpoints.command("ls")
+def list_checkpoints(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+    """List the checkpoints of jobs, with what they take on disk."""
+    with reported(debug=debug), connect(context) as client:
+        columns = {"JOB": "job", "BYTES": "bytes", "PATH": "path", "DELETED": "deleted"}
+        show_list(client.checkpoints.list(), columns, output)
+
+
+@checkpoints.command("rm")
+def remove_checkpoint(job: JobName, *, yes: Yes = False, context: Context = None, debug: Debug = False) -> None:
+    """Remove the checkpoint of a job that does not run; its savepoints stay."""
+    with reported(debug=debug), connect(context) as client:
+        if not yes:
+            typer.confirm(f"remove the checkpoint of {job}? its next start begins afresh", abort=True)
+        client.checkpoints.remove(job)
+        typer.echo(f"the checkpoint of {job} is removed; savepoints stay")
 
 
 def packed(file: Path, more: list[Path]) -> Path:
