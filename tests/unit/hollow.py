@@ -113,9 +113,15 @@ def _alias(value):
 
 
 def _is_command(node):
-    """Whether a decorator hands a function to the command line, which calls it by name."""
+    """Whether a decorator hands a function to the command line or to the server's routes, which call it by name."""
     decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    return any(isinstance(each, ast.Attribute) and each.attr in ("command", "callback") for each in decorators)
+    named = [each for each in decorators if isinstance(each, ast.Attribute)]
+    return any(each.attr in ("command", "callback") or _is_route(each) for each in named)
+
+
+def _is_route(decorator):
+    is_router = isinstance(decorator.value, ast.Name) and decorator.value.id == "router"
+    return is_router and decorator.attr in ("get", "post", "put", "patch", "delete")
 
 
 def _is_used_at_home(module, name):
