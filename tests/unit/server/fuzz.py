@@ -42,6 +42,9 @@ class FakeChannel:
     def log(self, run, stream, offset, limit):
         return {"text": stream, "next": offset, "size": offset}
 
+    def page(self, node):
+        return f"# {node}"
+
     def logs(self, run):
         return ["driver.log"]
 
