@@ -120,7 +120,7 @@ def _is_command(node):
 
 
 def _is_route(decorator):
-    is_router = isinstance(decorator.value, ast.Name) and decorator.value.id == "router"
+    is_router = isinstance(decorator.value, ast.Name) and decorator.value.id.endswith("router")
     return is_router and decorator.attr in ("get", "post", "put", "patch", "delete")
 
 

@@ -37,7 +37,7 @@ class FakeChannel:
     def progress(self, run):
         return {"run": run}
 
-    graph = dump = progress
+    graph = dump = metrics = progress
 
     def log(self, run, stream, offset, limit):
         return {"text": stream, "next": offset, "size": offset}
