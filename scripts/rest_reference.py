@@ -10,6 +10,7 @@ from typing import Any
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.control.metadata.database import Metadata
+from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.app import create_app
@@ -62,6 +63,7 @@ def document() -> dict[str, Any]:
             channel=ChannelCalls(metadata),
             keys=KeyRing(place / "keys.json"),
             artifacts=ArtifactStore(place / "artifacts"),
+            figures=Exposition(metadata, tuple),
         )
         described: dict[str, Any] = create_app(service).openapi()
         metadata.close()

@@ -120,7 +120,7 @@ def _is_called_by_name(module, node):
     """Whether a decorator hands a function to the command line or to a router, or migrations call it as every revision's."""
     decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
     attributes = [each for each in decorators if isinstance(each, ast.Attribute)]
-    is_route = any(each.attr in ROUTES and getattr(each.value, "id", "") == "router" for each in attributes)
+    is_route = any(each.attr in ROUTES and getattr(each.value, "id", "").endswith("router") for each in attributes)
     is_revision = ".migrations.versions." in module.name and node.name in ("upgrade", "downgrade")
     return is_route or is_revision or any(each.attr in COMMANDS for each in attributes)
 

@@ -39,8 +39,14 @@ class FakeChannel:
 
     graph = dump = progress
 
+    def metrics(self, run):
+        return []
+
     def log(self, run, stream, offset, limit):
         return {"text": stream, "next": offset, "size": offset}
+
+    def page(self, node):
+        return f"# {node}"
 
     def logs(self, run):
         return ["driver.log"]

@@ -7,6 +7,7 @@ import msgspec
 from millstream.control.act import acting
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planned
+from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.driver.service.planning import plan_facts
 from millstream.server.access.roles import ROLE_ORDER
@@ -81,6 +82,7 @@ def whole_service(metadata, folder, **more):
         "keys": KeyRing(folder / "keys.json"),
         "artifacts": ArtifactStore(folder / "artifacts"),
         "unpacked": folder / "unpacked",
+        "figures": Exposition(metadata, tuple),
     }
     return service_of(metadata, **{**parts, **more})
 
