@@ -22,10 +22,13 @@ def adopt_child(process: subprocess.Popen[bytes]) -> None:
 
 def is_alive(identity: DriverIdentity) -> bool:
     """Whether a driver process runs; another one with its process id is not taken for it."""
+    is_gone = _process(identity).is_gone
+    # Asked for afterwards: one that ends meanwhile would stay in the table, and nobody would look again.
     child = _children.get(identity.pid)
     if child is not None and child.poll() is not None:
         del _children[identity.pid]
-    return not _process(identity).is_gone
+        return False
+    return not is_gone
 
 
 def kill(identity: DriverIdentity) -> None:
