@@ -291,7 +291,7 @@ import socket, sys, time
 from millstream.driver.service import warm
 warm.SILENT_SECONDS = 0.5
 ours, theirs = socket.socketpair()
-node = warm._Node(theirs.detach())
+node = warm._PoolLine(theirs.detach())
 for _ in range(4):
     time.sleep(0.3)
     ours.sendall(b'{"type":"ping"}\\n')

@@ -44,11 +44,22 @@ class WarmProcess:
         for place in (root, self.folder.work):
             place.mkdir(mode=0o700)
         write_durably(self.folder.wish, msgspec.json.encode(wish))
+        process = self._started(python)
+        me = process_of(process.pid)
+        self.identity = DriverIdentity(
+            pid=me.pid, started=me.started, boot=me.boot, namespace=me.namespace, host=me.host
+        )
+        self.is_ready = self.is_gone = False
+        self.problem = ""
+        """Why it is gone, if it said so."""
+        self._rest = b""
+
+    def _started(self, python: str) -> subprocess.Popen[bytes]:
         self._socket, theirs = socket.socketpair()
         with theirs, self.folder.log.open("ab") as log:
             self.folder.log.chmod(0o600)
             process = subprocess.Popen(
-                [python, "-P", "-m", DRIVER_MODULE, "--warm", str(root), str(theirs.fileno())],
+                [python, "-P", "-m", DRIVER_MODULE, "--warm", str(self.folder.root), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -58,14 +69,7 @@ class WarmProcess:
                 pass_fds=[theirs.fileno()],
             )
         adopt_child(process)
-        me = process_of(process.pid)
-        self.identity = DriverIdentity(
-            pid=me.pid, started=me.started, boot=me.boot, namespace=me.namespace, host=me.host
-        )
-        self.is_ready = self.is_gone = False
-        self.problem = ""
-        """Why it is gone, if it said so."""
-        self._rest = b""
+        return process
 
     def look(self) -> None:
         """Take what it said since the last look."""

@@ -23,7 +23,7 @@ _LINE: msgspec.json.Decoder[WarmLine] = msgspec.json.Decoder(WarmLine)
 def awaited(warm: WarmFolder, descriptor: int, jvm_log: LogPump) -> DriverFolder:
     """Get ready, and give the folder of the run that the node names. Without node or run this process ends here."""
     wish = warm.read_wish()
-    node = _Node(descriptor)
+    node = _PoolLine(descriptor)
     try:
         get_ready(wish, warm.root, jvm_log.write)
     except Exception as problem:
@@ -43,7 +43,7 @@ def awaited(warm: WarmFolder, descriptor: int, jvm_log: LogPump) -> DriverFolder
     return folder
 
 
-class _Node:
+class _PoolLine:
     """The socket to the node. A thread reads it: the node may go while this process is still getting ready."""
 
     def __init__(self, descriptor: int) -> None:
