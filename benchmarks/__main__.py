@@ -38,6 +38,7 @@ COMPARISONS = (
     "large_state",
     "harness",
     "start",
+    "startup",
 )
 
 

@@ -41,7 +41,6 @@ UNUSED = {
     "millstream.api.values.aggregates:sum": FOR_USERS,
     "millstream.client.service:Client": "public API: `millstream.client`, by which the command line calls it too",
     "millstream.checkpoint.failpoint:reset": "the tests of one process count failpoints anew",
-    "millstream.client.service:Client": "public API: `millstream.client`, which commands import when they need it",
     "millstream.connectors.collect.sink:collected_table": DOCUMENTED,
     "millstream.connectors.consumer.spec:consumer": FOR_USERS,
     "millstream.connectors.datagen.spec:datagen": FOR_USERS,

@@ -34,6 +34,14 @@ FENCED: ReportType = "fenced"
 """Says that the other side has another token; the connection ends behind it, as behind `refused`: a line was no line."""
 
 
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process of a run came to be."""
+
+    is_warm: bool = False
+    """Whether it was there before the run."""
+    why: str = ""
+
+
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver process is to run. Written by the node before it starts one; holds no secret, only their names."""
 
@@ -76,6 +84,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a renewal after which the run ends."""
     alive_every: float = 5.0
     """Seconds between two signs of life, and between two looks at the memory."""
+    beginning: Beginning = Beginning()
 
 
 class DriverIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from millstream import __version__
 from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.reconcile import Reconciler
+from millstream.control.drivers.warm_pool import WarmLimits, WarmPool
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.channel import ChannelServer
@@ -48,6 +49,7 @@ class NodeOptions(NamedTuple):
     channel_host: str = "127.0.0.1"
     channel_port: int = 0
     shown_host: str | None = None
+    warm: WarmLimits = WarmLimits()
 
 
 class RunningNode:
@@ -57,7 +59,8 @@ class RunningNode:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
-        drivers = LocalDrivers(self.directory.runs)
+        self._warm = WarmPool(options.data / "warm", options.warm)
+        drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
         self._views = RunViews(drivers.folder)
         self._channel = ChannelServer(
             self._views, host=options.channel_host, port=options.channel_port, shown_host=options.shown_host
@@ -73,6 +76,7 @@ class RunningNode:
         self._views.runs = self._node.runs
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
+        self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
 
     def _offer(self, options: NodeOptions) -> Offer:
         return Offer(
@@ -109,6 +113,7 @@ class RunningNode:
             _log.warning("the node waits for its database: %s", problem)
         self._loop.start()
         self._sweeping.start()
+        self._tending.start()
 
     def wake(self) -> None:
         """There is something to claim or to ask."""
@@ -118,6 +123,8 @@ class RunningNode:
         """End; drivers go on, and the next process of this node adopts them."""
         self._loop.stop()
         self._sweeping.stop()
+        self._tending.stop()
+        self._warm.close()
         self._node.leave()
         self._channel.close()
         self.directory.close()

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from millstream.control.act import acting
 from millstream.control.artifacts.store import ArtifactStore
-from millstream.control.dispatcher.planning import planned_apart
+from millstream.control.dispatcher.planned import DefinitionPlanner
+from millstream.control.dispatcher.planning_ahead import PlannerAhead
+from millstream.control.drivers.warm_pool import WarmLimits
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
@@ -40,6 +42,7 @@ class ServerOptions(NamedTuple):
     tls_key: Path | None = None
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
+    warm: WarmLimits = WarmLimits()
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -62,24 +65,32 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
-    plane = ControlPlane(metadata, node, watched=options.watched)
-    service = _service(options, metadata, plane, node)
+    plane, planner = ControlPlane(metadata, node, watched=options.watched), PlannerAhead()
+    service = _service(options, metadata, plane, node, planner)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)
     plane.start()
+    planner.start()
     try:
         ready(_address(options, opened))
         server.run(sockets=[opened])
     finally:
+        planner.close()
         plane.stop()
         metadata.close()
 
 
-def _service(options: ServerOptions, metadata: Metadata, plane: ControlPlane, node: RunningNode | None) -> Service:
+def _service(
+    options: ServerOptions,
+    metadata: Metadata,
+    plane: ControlPlane,
+    node: RunningNode | None,
+    planner: DefinitionPlanner,
+) -> Service:
     known = node_options(options)
     return Service(
         metadata=metadata,
-        planner=planned_apart,
+        planner=planner,
         signing_key=signing_key(options.data / "signing.key"),
         has_tls=options.tls_certificate is not None,
         channel=ChannelCalls(metadata),
@@ -101,6 +112,7 @@ def node_options(options: ServerOptions) -> NodeOptions:
         options.artifacts or options.data / "artifacts",
         options.keys or options.data / "keys.json",
         labels=options.labels,
+        warm=options.warm,
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 

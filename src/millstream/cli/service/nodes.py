@@ -19,6 +19,9 @@ from millstream.cli.service.server import (
     Keys,
     Labels,
     Slots,
+    WarmLocal,
+    WarmMaster,
+    WarmSpark,
     data_folder,
     labels_of,
     until_interrupted,
@@ -39,6 +42,9 @@ def start(
     keys: Keys = None,
     slots: Slots = None,
     labels: Labels = None,
+    warm_local: WarmLocal = 1,
+    warm_spark: WarmSpark = 1,
+    warm_master: WarmMaster = None,
     host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port for that; 0 chooses one.")] = 0,
     log_level: LogLevel = None,
@@ -47,6 +53,7 @@ def start(
 ) -> None:
     """Run a node until Ctrl-C; its runs go on, and the next start with the same --data adopts them."""
     with log_lines(log_level, log_format), reported(debug=debug):
+        from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
         from millstream.server.running import open_metadata
 
@@ -58,6 +65,7 @@ def start(
             artifacts or place / "artifacts",
             keys or place / "keys.json",
             labels=labels_of(labels),
+            warm=WarmLimits(warm_local, warm_spark, warm_master),
         )
         options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
         node = RunningNode(metadata, options)

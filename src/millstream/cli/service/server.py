@@ -35,6 +35,16 @@ Slots = Annotated[
     int | None, typer.Option("--slots", min=1, help="Runs at the same time; by default one per core, two at least.")
 ]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="What jobs may ask of a node.")]
+WarmLocal = Annotated[
+    int, typer.Option("--warm-local", min=0, help="Processes that wait for runs with engine local; 0 for none.")
+]
+WarmSpark = Annotated[
+    int, typer.Option("--warm-spark", min=0, help="Processes with a JVM that wait for runs on Spark; 0 for none.")
+]
+WarmMaster = Annotated[
+    str | None,
+    typer.Option("--warm-master", metavar="MASTER", help="Where they will run, to wait from the first run on."),
+]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -48,6 +58,9 @@ def start(
     node: Annotated[bool, typer.Option("--node/--no-node", help="Run jobs in this service too.")] = True,
     slots: Slots = None,
     labels: Labels = None,
+    warm_local: WarmLocal = 1,
+    warm_spark: WarmSpark = 1,
+    warm_master: WarmMaster = None,
     checkpoints: Checkpoints = None,
     artifacts: Artifacts = None,
     keys: Keys = None,
@@ -72,6 +85,7 @@ def start(
             msg = "tokens would travel in the open beyond this machine"
             hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
             raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+        from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
         place = data_folder(data)
@@ -89,6 +103,7 @@ def start(
             tls_certificate=tls_certificate,
             tls_key=tls_key,
             watched=tuple(each.absolute() for each in watched or ()),
+            warm=WarmLimits(warm_local, warm_spark, warm_master),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 

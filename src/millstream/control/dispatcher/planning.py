@@ -28,24 +28,36 @@ def planned_apart(definition: dict[str, Any], *, code: str | None, parallelism: 
         InvalidPlan: (CTL-027) the process that was to compile it broke off.
         ExternalFailure: (CTL-028) it did not come to an end.
     """
+    return told_by(compiler(), definition, code=code, parallelism=parallelism)
+
+
+def compiler(*options: str) -> subprocess.Popen[str]:
+    """A process that compiles what it is told, once; it ends when nobody can tell it any more."""
+    return subprocess.Popen(
+        # Safe path: modules are not looked for in the working directory of the server.
+        [sys.executable, "-P", "-m", _MODULE, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(os.environ),
+        start_new_session=True,
+    )
+
+
+def told_by(
+    child: subprocess.Popen[str], definition: dict[str, Any], *, code: str | None, parallelism: int | None
+) -> Planned:
+    """What a process makes of a definition; raises as `planned_apart`."""
     asked = json.dumps({"definition": definition, "code": code, "parallelism": parallelism})
-    # Safe path: modules are not looked for in the working directory of the server.
-    command = [sys.executable, "-P", "-m", _MODULE]
-    try:
-        child = subprocess.run(
-            command,
-            input=asked,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            env=clean_environment(os.environ),
-            start_new_session=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        msg = f"the job was not compiled in {_SECONDS:g} s"
-        raise ExternalFailure(msg, code="CTL-028", hint="see what its file does when it is imported") from None
-    return _told(child)
+    with child:
+        try:
+            out, problems = child.communicate(asked, _SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            msg = f"the job was not compiled in {_SECONDS:g} s"
+            raise ExternalFailure(msg, code="CTL-028", hint="see what its file does when it is imported") from None
+        return _told(subprocess.CompletedProcess(child.args, child.returncode, out, problems))
 
 
 def _told(child: subprocess.CompletedProcess[str]) -> Planned:

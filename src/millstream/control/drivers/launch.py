@@ -21,7 +21,7 @@ _PASSED = frozenset({
     "YARN_CONF_DIR", "KRB5_CONFIG",
 })  # fmt: skip
 _PASSED_FAMILIES = ("LC_", "MILLSTREAM_", "SPARK_")
-MODULE = "millstream.driver.service.main"
+DRIVER_MODULE = "millstream.driver.service.main"
 
 
 def prepared(folder: DriverFolder, spec: RunSpec) -> None:
@@ -52,7 +52,7 @@ def launch(folder: DriverFolder, spec: RunSpec, python: str = sys.executable) ->
         folder.log.chmod(0o600)
         process = subprocess.Popen(
             # Safe path: modules are not looked for in the working directory.
-            [python, "-P", "-m", MODULE, str(folder.root)],
+            [python, "-P", "-m", DRIVER_MODULE, str(folder.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -22,12 +22,15 @@ def adopt_child(process: subprocess.Popen[bytes]) -> None:
 
 def is_alive(identity: DriverIdentity) -> bool:
     """Whether a driver process runs; another one with its process id is not taken for it."""
+    process = _process(identity)
+    is_gone = process.is_gone
+    # Asked for afterwards: one that ends meanwhile would stay in the table, and nobody would look again.
     child = _children.get(identity.pid)
     if child is not None and child.poll() is not None:
         del _children[identity.pid]
-    process = _process(identity)
+        return False
     # A process of an earlier start of the machine has ended with it.
-    return process.boot == this_process().boot and not process.is_gone
+    return process.boot == this_process().boot and not is_gone
 
 
 def is_elsewhere(identity: DriverIdentity) -> bool:

@@ -6,25 +6,30 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from millstream.contract.driver_protocol import DriverIdentity, DriverReport, RunSpec
+from millstream.contract.driver_protocol import Beginning, DriverIdentity, DriverReport, RunSpec
 from millstream.contract.run_folder import BadRunFolder, DriverFolder
-from millstream.control.drivers.launch import MODULE, launch
+from millstream.control.drivers.launch import DRIVER_MODULE, launch
 from millstream.control.drivers.link import DriverLink
 from millstream.control.drivers.processes import dump_stacks, found_in, is_alive, is_elsewhere, kill
+from millstream.control.drivers.warm_pool import WarmPool
 from millstream.control.nodes.host import OnReport
 
+_STARTED = ("epoch", "result")
+_NEWS = ("state", "answer", "result")
 _REPORT = msgspec.json.Decoder(DriverReport)
 
 
 class LocalDrivers:
     """Starts and finds driver processes."""
 
-    def __init__(self, runs: Path) -> None:
-        self._runs = runs
+    def __init__(self, runs: Path, warm: WarmPool, *, on_news: Callable[[], None]) -> None:
+        """`on_news` is called when a driver tells something that people wait for; epochs behind the first are not."""
+        self._runs, self._warm, self._on_news = runs, warm, on_news
         self._launched: dict[Path, DriverIdentity] = {}
 
     def folder(self, run: str, token: int) -> DriverFolder:
@@ -32,22 +37,31 @@ class LocalDrivers:
         return DriverFolder(self._runs / f"{run}.{token}")
 
     def launch(self, spec: RunSpec) -> None:
-        """Start a process for a run."""
+        """Give a run a process: one that waits for it, or else a new one."""
         folder = self.folder(spec.run, spec.token)
-        self._launched[folder.root] = launch(folder, spec)
+        taken, why = self._warm.taken(folder, spec)
+        cold = msgspec.structs.replace(spec, beginning=Beginning(why=why))
+        self._launched[folder.root] = taken or launch(folder, cold)
 
     def link(self, run: str, token: int, *, from_seq: int, on_report: OnReport) -> DriverLink:
         """Connect to the driver of a run, and stay connected while it lives."""
         folder = self.folder(run, token)
         identity = self._identity(folder)
         assert identity is not None, "a driver that is connected to was started or found"
-        return DriverLink(folder, folder.read_spec(), identity, on_report, from_seq=from_seq)
+
+        def take(report: DriverReport) -> None:
+            on_report(report)
+            is_first = report.type in _STARTED and self._warm.has_started(run)
+            if is_first or report.type in _NEWS:
+                self._on_news()
+
+        return DriverLink(folder, folder.read_spec(), identity, take, from_seq=from_seq)
 
     def _identity(self, folder: DriverFolder) -> DriverIdentity | None:
         with contextlib.suppress(BadRunFolder):
             known = self._launched.get(folder.root) or folder.read_identity()
             if known is None and folder.spec.exists():
-                known = found_in(folder.root, MODULE, folder.read_spec().token)
+                known = found_in(folder.root, DRIVER_MODULE, folder.read_spec().token)
             return known
         return None
 

@@ -29,7 +29,8 @@ class Loop:
         """End after the work that is under way."""
         self._ended.set()
         self._wanted.set()
-        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         while not self._ended.is_set():

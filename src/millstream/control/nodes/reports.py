@@ -89,6 +89,9 @@ class ReportWriter:
         cause = self._act.cause(body["cause"], **({"error": body["error"]} if body.get("error") else {}))
         if after in (Status.RESTORING, Status.RUNNING) and is_legal(Status(row.status), after):
             move(self._act.connection, run, Status(row.status), after, cause, now=self._act.now, token=self._token)
+        elif after == Status.INITIALIZING:
+            # Whether its process was there before it, and why.
+            record(self._act.connection, run, "driver", cause, now=self._act.now, token=self._token)
         elif body.get("error") and after == Status.RUNNING:
             record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
         if body.get("error"):

@@ -14,8 +14,9 @@ from typing import Any
 
 from millstream.api.running.result import Ending, RunResult
 from millstream.contract.run_folder import write_durably
+from millstream.contract.warm_start import names_secrets
 from millstream.driver.service.failure import error_facts
-from millstream.driver.service.loading import confine_functions, engine_of, names_secrets, options_of, planned
+from millstream.driver.service.loading import confine_functions, engine_of, options_of, planned
 from millstream.driver.service.process import DriverProcess, result_of
 from millstream.driver.service.told import RunState, graph_facts
 from millstream.driver.service.watch import Watch
@@ -147,10 +148,15 @@ class RunLife:
         sys.stdout.flush()
         sys.stderr.flush()
         time.sleep(_POLL_SECONDS)  # the log is written by a thread
-        for pid in _session_processes():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        os._exit(code)
+        leave_at_once(code)
+
+
+def leave_at_once(code: int) -> None:
+    """End this process and everything it started, whatever its threads do."""
+    for pid in _session_processes():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    os._exit(code)
 
 
 def _session_processes() -> list[int]:

@@ -17,7 +17,6 @@ from millstream.errors import InvalidPlan
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import DeploymentPlan, EpochPolicy
 from millstream.plan.job_config import applied, epoch_options
-from millstream.redaction import REFERENCE
 from millstream.registry import confine
 
 START = frozenset({"from_savepoint", "on_newer_output", "allow_dropped_state", "ignore_state_once", "carry"})
@@ -42,11 +41,6 @@ def options_of(spec: RunSpec) -> RunOptions:
         on_stop=spec.on_stop,
         **spec.start,
     )
-
-
-def names_secrets(spec: RunSpec) -> bool:
-    """Whether Spark's settings name secrets: then Spark cannot start before they are there."""
-    return any(REFERENCE.search(value) for value in spec.confs.values())
 
 
 def planned(spec: RunSpec, options: RunOptions) -> DeploymentPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -17,6 +18,7 @@ from millstream.driver.service.mask import Mask
 LINE_BYTES = 16 << 10
 FILE_BYTES = 10 << 20
 KEPT_FILES = 5
+JVM_LOG = "jvm.log"
 _PIPE_BYTES = 1 << 20
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _CUT = b" ... (cut)"
@@ -73,6 +75,10 @@ class LogPump:
         self._thread = threading.Thread(target=self._pump, name="millstream-log", daemon=True)
         self._thread.start()
 
+    def turn_to(self, file: RotatingFile) -> None:
+        """From now on lines go into another file; children that were started before print there too."""
+        self._file = file
+
     def _pump(self) -> None:
         while not self._ends.is_set():
             if select.select([self._read], [], [], _LEFT_SECONDS)[0]:
@@ -106,6 +112,13 @@ class LogPump:
         self._ends.set()
         self._thread.join(timeout=5)
         self._file.close()
+
+
+def jvm_output(path: Path, mask: Mask) -> LogPump:
+    """Where Spark's JVM and workers print, until this process ends."""
+    pump = LogPump(RotatingFile(path, mask))
+    atexit.register(pump.close)
+    return pump
 
 
 class OwnOutput(LogPump):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import faulthandler
 import itertools
@@ -31,7 +30,7 @@ from millstream.contract.run_folder import DriverFolder
 from millstream.driver.service.asked import AskedOfRun
 from millstream.driver.service.journal import Journal
 from millstream.driver.service.line_socket import LineSocket
-from millstream.driver.service.log_file import LogPump, RotatingFile
+from millstream.driver.service.log_file import JVM_LOG, LogPump, jvm_output
 from millstream.driver.service.mask import Mask
 from millstream.driver.service.renewals import Renewals
 from millstream.driver.service.reports import Reports
@@ -45,8 +44,8 @@ _log = logging.getLogger(__name__)
 class DriverProcess:
     """What the threads of a driver share: they take lines of the node, watch, and run the job."""
 
-    def __init__(self, folder: DriverFolder, spec: RunSpec, mask: Mask) -> None:
-        self.folder, self.spec, self._mask = folder, spec, mask
+    def __init__(self, folder: DriverFolder, spec: RunSpec, mask: Mask, jvm_log: LogPump | None = None) -> None:
+        self.folder, self.spec, self._mask, self._jvm_log = folder, spec, mask, jvm_log
         self.reports = Reports(spec, Journal(folder.journal), mask)
         self.states = ReportedStates(self.reports)
         self.epochs = ReportedEpochs(self.reports)
@@ -68,6 +67,8 @@ class DriverProcess:
             "state": self.states.state,
             "seq": self.reports.seq,
             "attempt": self.spec.attempt,
+            "warm": self.spec.beginning.is_warm,
+            "why": self.spec.beginning.why,
         }
 
     def _take(self, line: NodeLine) -> None:
@@ -136,9 +137,7 @@ class DriverProcess:
 
     def jvm_log(self) -> LogPump:
         """Where Spark's JVM and workers print."""
-        pump = LogPump(RotatingFile(self.folder.logs / "jvm.log", self._mask))
-        atexit.register(pump.close)
-        return pump
+        return self._jvm_log or jvm_output(self.folder.logs / JVM_LOG, self._mask)
 
     def ask(self, action: Action, *, otherwise: Action | None = None) -> object:
         """Ask the run for an end, whether it has begun or not."""

@@ -41,6 +41,8 @@ class Farewell(NamedTuple):
     """Tell Spark to stop."""
     bear: Callable[[], None]
     """Do not complain that the JVM is gone."""
+    forget: Callable[[], None]
+    """Let this process start another one."""
 
 
 class Launch:
@@ -149,8 +151,16 @@ class Launch:
 
     def fits(self, master: str, settings: JvmSettings, wishes: Mapping[str, str]) -> bool:
         """Whether it is what these settings would start now."""
-        is_same = self.settings == settings and self.wishes == wishes and self._environ == dict(os.environ)
-        return is_same and is_local(master)
+        is_same = self.settings == settings and self._environ == dict(os.environ)
+        return is_same and is_local(master) and self._lasting(self.wishes) == self._lasting(wishes)
+
+    def _lasting(self, wishes: Mapping[str, str]) -> dict[str, str]:
+        """Wishes that count: in a JVM that runs, each query has those of its session for itself."""
+        return {name: value for name, value in wishes.items() if not (self.farewell and name.startswith("spark.sql."))}
+
+    def offer(self) -> None:
+        """Nobody counts on it any more: it is there for a run that asks for the same, with the environment as it is now."""
+        self.is_claimed, self._environ = False, dict(os.environ)
 
     def close(self) -> None:
         """End everything that was started; Spark is told where somebody waits for its last words."""
@@ -214,12 +224,27 @@ def start_early(
         if launched is not None and launched.is_claimed:
             return launched if is_local(deployment.master) else None
         if launched is None or not launched.fits(deployment.master, settings, wishes):
-            _close()
+            _replace(launched)
             is_ours = why_not(deployment.master, wishes) is None
             launched = _started(settings, wishes, quiet=not debug, log=log) if is_ours else None
         if launched is not None:
             launched.is_claimed = claims
         return launched
+
+
+def _replace(launched: Launch | None) -> None:
+    """End a launch that does not fit; one that was used before is forgotten, so that another can be."""
+    _close()
+    if launched is not None and launched.farewell is not None:
+        logger.warning("Spark starts anew: what was started ahead does not fit what the job makes of the environment")
+        launched.farewell.forget()
+
+
+def offer() -> None:
+    """What was started here, and has been used, is there for another run."""
+    with _lock:
+        if _OfThisProcess.launch is not None and _OfThisProcess.pid == os.getpid():
+            _OfThisProcess.launch.offer()
 
 
 def _started(settings: JvmSettings, wishes: Mapping[str, str], *, quiet: bool, log: int | None) -> Launch | None:

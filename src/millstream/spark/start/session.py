@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from millstream.model.secret import with_secrets
@@ -86,7 +87,7 @@ def _quickly(deployment: DeploymentPlan, *, debug: bool) -> SparkSession | None:
     except JvmDied as problem:
         launch.abandon(problem)
         return None
-    launched.farewell = launch.Farewell(partial(_stop, session), partial(_bear_a_sudden_end, session))
+    launched.farewell = launch.Farewell(partial(_stop, session), partial(_bear_a_sudden_end, session), _forget_session)
     if not launched.has_local_files:
         use_local_files(session)
     _look_for_no_sources(session)
@@ -131,6 +132,16 @@ def _bear_a_sudden_end(session: SparkSession) -> None:
     if context._accumulatorServer is not None:
         context._accumulatorServer.handle_error = lambda *_: None
     context._gateway._gateway_client.is_connected = False
+
+
+def _forget_session() -> None:
+    """Of a JVM that is gone: PySpark keeps what leads to it in its classes."""
+    context: Any = SparkContext
+    with contextlib.suppress(OSError, Py4JError):
+        context._gateway.shutdown_callback_server()
+    context._gateway = context._jvm = context._active_spark_context = None
+    kept: Any = SparkSession
+    kept._instantiatedSession = None
 
 
 def _look_for_no_sources(session: SparkSession) -> None:
