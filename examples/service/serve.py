@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import yaml
-from shop_api import serve_shop
+from demo_shop import serve_shop
 
 from millstream.client import Client
 from millstream.errors import StateConflict
