@@ -102,11 +102,10 @@ class Run:
             result.resumed_from = resumed.epoch
         record = self._owned.point.head.origin.run
         result.run, result.run_id = record.number, record.id
+        token = self.lease.token
         self._progress = Progress(
-            result,
-            self.planner,
-            self.deployment,
-            token=self.lease.token,
+            *(result, self.planner, self.deployment),
+            token=token,
             sources=self._sources,
             sinks=self._owned.sinks,
             control=self._control,
@@ -114,7 +113,7 @@ class Run:
         )
         key_groups, history = self.deployment.plan.key_groups, self._owned.history
         self._savepoints = RunSavepoints(key_groups, history, self._folders, result, self._log)
-        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=resumed.epoch if resumed else None)
+        self._log.at(lineage=self.lineage, token=token, epoch=resumed.epoch if resumed else None)
         if self._owned.replaced is not None:
             self._log.taken_over(self._owned.replaced)
         if not self.makes_way:
@@ -289,8 +288,8 @@ class Run:
         return self
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        cause = problem if isinstance(problem, Exception) else None
-        self._parts.add("the requests", lambda: self.requests.close(cause))
+        told = problem if isinstance(problem, Exception) else None
+        self._parts.add("the requests", lambda: self.requests.close(told))
         self.close(problem)
 
     def close(self, cause: BaseException | None = None) -> None:

@@ -12,14 +12,14 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from millstream.spark.start import caches
 from millstream.spark.start.choice import is_local, may_end_abruptly, why_no_zygote, why_not
 from millstream.spark.start.command import JvmSettings, settings_of, spark_jars
 from millstream.spark.start.confs import Deployed, context_confs
+from millstream.spark.start.farewell import Farewell
 from millstream.spark.start.jvm import Jvm, JvmDied
 from millstream.spark.start.private import RunFolder, jvm_log, open_log
 from millstream.spark.start.training import train_behind
@@ -32,17 +32,6 @@ _NOTING_SECONDS = 120.0
 _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:class+path=off")
 """An archive that does not fit is no matter for words."""
 _lock = threading.Lock()
-
-
-class Farewell(NamedTuple):
-    """What Python does before a JVM that it is connected to ends."""
-
-    stop: Callable[[], None]
-    """Tell Spark to stop."""
-    bear: Callable[[], None]
-    """Do not complain that the JVM is gone."""
-    forget: Callable[[], None]
-    """Let this process start another one."""
 
 
 class Launch:

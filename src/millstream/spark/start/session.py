@@ -19,6 +19,7 @@ from millstream.plan.deployment import DeploymentPlan
 from millstream.spark.start import launch
 from millstream.spark.start.choice import is_local
 from millstream.spark.start.confs import context_confs
+from millstream.spark.start.farewell import Farewell
 from millstream.spark.start.jvm import JvmDied
 from millstream.spark.start.launcher_jvm import end_with_python, output_to
 from millstream.spark.start.local_files import FILE_MANAGER, LOCAL_FILES, use_local_files
@@ -87,7 +88,7 @@ def _quickly(deployment: DeploymentPlan, *, debug: bool) -> SparkSession | None:
     except JvmDied as problem:
         launch.abandon(problem)
         return None
-    launched.farewell = launch.Farewell(partial(_stop, session), partial(_bear_a_sudden_end, session), _forget_session)
+    launched.farewell = Farewell(partial(_stop, session), partial(_bear_a_sudden_end, session), _forget_session)
     if not launched.has_local_files:
         use_local_files(session)
     _look_for_no_sources(session)
