@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +16,10 @@ from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.drivers.warm_pool import WarmLimits, WarmPool
 from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.retention import Retention
 from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.channel import ChannelServer
+from millstream.control.nodes.folders import clear_folders
 from millstream.control.nodes.identity import NodeDirectory
 from millstream.control.nodes.local_host import LocalDrivers
 from millstream.control.nodes.loop import Loop
@@ -95,6 +98,8 @@ class RunningNode:
             return secrets_of_run(connection, self._ring, job_id, names)
 
     def _swept(self, code: CodeFolders) -> None:
+        owned = {f"{each.id}.{each.token}" for each in self._node.runs().values()}
+        clear_folders(self.directory.runs, owned, now=time.time())
         try:
             code.sweep(self._metadata)
         except ExternalFailure as problem:
@@ -138,6 +143,7 @@ class ControlPlane:
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
+            Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
 
     def _schedule(self) -> None:

@@ -22,7 +22,8 @@ def main() -> None:
     if options.dispatcher:
         running = ControlPlane(metadata, None)
     else:
-        running = RunningNode(metadata, NodeOptions(options.data, options.checkpoints, slots=options.slots))
+        places = (options.data, options.checkpoints, options.data / "artifacts", options.data / "keys.json")
+        running = RunningNode(metadata, NodeOptions(*places, slots=options.slots))
     running.start()
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     running.stop()

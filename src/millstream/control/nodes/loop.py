@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 class Loop:
     """Calls something again and again in a thread, until it is told to end; what fails is logged and tried again."""
 
-    def __init__(self, name: str, work: Callable[[], None], *, pause: float) -> None:
+    def __init__(self, name: str, work: Callable[[], object], *, pause: float) -> None:
         self._work, self._pause = work, pause
         self._wanted, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"millstream-{name}", daemon=True)

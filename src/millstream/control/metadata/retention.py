@@ -1,0 +1,107 @@
+"""What the service forgets, and when: in small transactions, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, delete, func, select, tuple_, update
+
+from millstream.control.lifecycle.states import FINAL
+from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.tables.access import audit, operation
+from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, run_event, savepoint
+from millstream.control.metadata.tables.schedules import schedule_fire
+from millstream.errors import ExternalFailure
+
+EVENTS = dt.timedelta(days=30)
+OPERATIONS = dt.timedelta(days=7)
+FIRES = AUDIT = dt.timedelta(days=400)
+RUNS = dt.timedelta(days=180)
+KEPT_RUNS = 100
+"""Of each job, however old."""
+KEPT_CHECKPOINTS = 10
+"""Of each job: rows of the index. Manifests are kept and pruned by the job's own retention."""
+BATCH = 500
+_BATCHES = 40
+"""Of one kind in one round: the rest follows in the next."""
+_log = logging.getLogger(__name__)
+Step = Callable[[Connection, dt.datetime], int]
+
+
+class Retention:
+    """Deletes what is too old, a batch at a time."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    def round(self) -> int:
+        """One round; how many rows went. A database that is away is left for the next one."""
+        gone = 0
+        try:
+            for step in _STEPS:
+                gone += sum(self._batches(step))
+        except ExternalFailure as problem:
+            _log.warning("nothing is cleared away while the database is away: %s", problem)
+        return gone
+
+    def _batches(self, step: Step) -> Iterator[int]:
+        for _ in range(_BATCHES):
+            with self._metadata.begin() as connection:
+                gone = step(connection, self._metadata.now(connection))
+            yield gone
+            if gone < BATCH:
+                return
+
+
+def _delete(connection: Connection, table: Table, found: Select[Any]) -> int:
+    keys = list(table.primary_key.columns)
+    rows = [tuple(row) for row in connection.execute(found.with_only_columns(*keys).limit(BATCH))]
+    if rows:
+        matching = keys[0].in_([row[0] for row in rows]) if len(keys) == 1 else tuple_(*keys).in_(rows)
+        connection.execute(delete(table).where(matching))
+    return len(rows)
+
+
+def _events(connection: Connection, now: dt.datetime) -> int:
+    return _delete(connection, run_event, select(run_event).where(run_event.c.time < now - EVENTS))
+
+
+def _operations(connection: Connection, now: dt.datetime) -> int:
+    return _delete(connection, operation, select(operation).where(operation.c.end_time < now - OPERATIONS))
+
+
+def _fires(connection: Connection, now: dt.datetime) -> int:
+    old = schedule_fire.c.decided_at < now - FIRES, schedule_fire.c.result != "QUEUED"
+    return _delete(connection, schedule_fire, select(schedule_fire).where(*old))
+
+
+def _audit(connection: Connection, now: dt.datetime) -> int:
+    return _delete(connection, audit, select(audit).where(audit.c.time < now - AUDIT))
+
+
+def _checkpoints(connection: Connection, _: dt.datetime) -> int:
+    """All but the newest of each job."""
+    rank = func.row_number().over(partition_by=execution.c.job_id, order_by=checkpoint.c.id.desc())
+    joined = checkpoint.join(execution, execution.c.execution_id == checkpoint.c.execution_id)
+    ranked = select(checkpoint.c.id, rank.label("rank")).select_from(joined).subquery()
+    older = select(ranked.c.id).where(ranked.c.rank > KEPT_CHECKPOINTS)
+    return _delete(connection, checkpoint, select(checkpoint).where(checkpoint.c.id.in_(older)))
+
+
+def _runs(connection: Connection, now: dt.datetime) -> int:
+    """Runs that ended long ago and are not among the last of their job, with what belongs to them; savepoints stay."""
+    rank = func.row_number().over(partition_by=execution.c.job_id, order_by=execution.c.id.desc())
+    ranked = select(execution.c.execution_id, execution.c.status, execution.c.end_time, rank.label("rank")).subquery()
+    ended = ranked.c.status.in_(FINAL), ranked.c.end_time < now - RUNS, ranked.c.rank > KEPT_RUNS
+    runs = list(connection.execute(select(ranked.c.execution_id).where(*ended).limit(BATCH)).scalars())
+    if runs:
+        connection.execute(update(savepoint).where(savepoint.c.execution_id.in_(runs)).values(execution_id=None))
+        for table in (run_event, checkpoint, dead_letter, execution):
+            connection.execute(delete(table).where(table.c.execution_id.in_(runs)))
+    return len(runs)
+
+
+_STEPS: tuple[Step, ...] = (_events, _operations, _checkpoints, _fires, _audit, _runs)
