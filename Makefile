@@ -48,7 +48,7 @@ servers: setup  ## a Kafka broker and a PostgreSQL database for the tutorial, un
 	@$(BIN)/python scripts/demo_servers.py
 
 serve: setup  ## a service with three jobs: a stream, an HTTP roller every minute, a SQL task behind it, until Ctrl-C
-	@$(BIN)/python examples/service/serve.py
+	@$(BIN)/python examples/serve.py
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
 """Writes the part of docs/reference/cli.md that is about the service, from the commands themselves.
 
-    python scripts/cli_service_reference.py
+python scripts/cli_service_reference.py
 """
 
 from pathlib import Path
@@ -38,13 +38,23 @@ def _intro() -> str:
 
 
 def _described(name: str, command: Any) -> str:
-    arguments = " ".join(each.metavar or each.name.upper() for each in command.params if each.param_type_name == "argument")
+    arguments = " ".join(
+        each.metavar or each.name.upper() for each in command.params if each.param_type_name == "argument"
+    )
     options = [each for each in command.params if each.param_type_name == "option"]
     rows = [f"| {_names(each)} | {each.help} |" for each in options if not set(each.opts) & set(OF_ALL)]
     table = ["", "| option | meaning |", "|---|---|", *rows] if rows else []
     shared = [each.opts[-1] for each in options if set(each.opts) & {"--context", "--output"}]
     note = f" (`{'`, `'.join(shared)}`)" if shared else ""
-    return "\n".join([f"### {name}", "", f"`millstream {name} {arguments}`".replace(" `", "`") + f": {command.help}{note}", *table, ""])
+    return "\n".join(
+        [
+            f"### {name}",
+            "",
+            f"`millstream {name} {arguments}`".replace(" `", "`") + f": {command.help}{note}",
+            *table,
+            "",
+        ]
+    )
 
 
 def _names(option: Any) -> str:

@@ -75,6 +75,7 @@ UNUSED = {
 MEMBERS = {
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,
+    "Status.CHECKPOINTING": "a state of the table of moves; drivers do not tell yet that an epoch takes long to publish",
 }
 ALTERNATIVES = {
     "Level: info": "users choose it by --log-level; the logging module knows what it means",
@@ -84,6 +85,7 @@ CAPABILITIES = {
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.UPSERT_BY_KEY": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,
+    "Status.CHECKPOINTING": "a state of the table of moves; drivers do not tell yet that an epoch takes long to publish",
 }
 UNREAD_FIELDS = {
     "EpochManifest.watermarks": "part of the stored format, for people: a restart takes them from the plan beside them",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import millstream as ms
 
-SERVE = Path(__file__).parents[3] / "examples/service/serve.py"
+SERVE = Path(__file__).parents[3] / "examples/serve.py"
 
 
 def test_three_jobs_in_three_modes(tmp_path):

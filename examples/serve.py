@@ -19,7 +19,7 @@ from demo_shop import serve_shop
 from millstream.client import Client
 from millstream.errors import StateConflict
 
-HERE = Path(__file__).parent
+JOBS = Path(__file__).parent / "service"
 SECONDS = 120
 
 
@@ -72,7 +72,7 @@ def start_service(folder: Path, port: str) -> tuple[subprocess.Popen[str], str]:
 def submit_all(client: Client, folder: Path, shop: str, engine: str) -> None:
     """Submit what is not there yet; the roller fires every minute, the report behind each of its successes."""
     for name in ("clicks", "shop_sync", "shop_report"):
-        document = yaml.safe_load((HERE / f"{name}.yaml").read_text())
+        document = yaml.safe_load((JOBS / f"{name}.yaml").read_text())
         settings = {"engine": engine}
         try:
             client.jobs.submit(document, settings=settings)
