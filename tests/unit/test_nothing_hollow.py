@@ -75,6 +75,8 @@ UNUSED = {
 MEMBERS = {
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,
+}
+STATES = {
     "Status.CHECKPOINTING": "a state of the table of moves; drivers do not tell yet that an epoch takes long to publish",
 }
 ALTERNATIVES = {
@@ -85,7 +87,6 @@ CAPABILITIES = {
     "SourceCapability.BEST_EFFORT": TO_COME,
     "SinkCapability.UPSERT_BY_KEY": TO_COME,
     "SinkCapability.BEST_EFFORT": TO_COME,
-    "Status.CHECKPOINTING": "a state of the table of moves; drivers do not tell yet that an epoch takes long to publish",
 }
 UNREAD_FIELDS = {
     "EpochManifest.watermarks": "part of the stored format, for people: a restart takes them from the plan beside them",
@@ -109,7 +110,7 @@ def test_every_public_definition_has_a_caller():
 
 
 def test_every_member_of_an_enumeration_is_named():
-    assert sorted(unused_members(source())) == sorted(MEMBERS)
+    assert sorted(unused_members(source())) == sorted({**MEMBERS, **STATES})
 
 
 def test_every_alternative_of_a_type_is_made_or_compared_with():
