@@ -13,6 +13,7 @@ from typing import NamedTuple
 from millstream import __version__
 from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
+from millstream.control.dispatcher.disposing import dispose_asked
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.drivers.warm_pool import WarmLimits, WarmPool
 from millstream.control.metadata.database import Metadata
@@ -143,8 +144,15 @@ class ControlPlane:
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
+            Loop("savepoints", self._dispose, pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
+
+    def _dispose(self) -> None:
+        try:
+            dispose_asked(self._metadata)
+        except ExternalFailure as problem:
+            _log.warning("savepoints are disposed of later: %s", problem)
 
     def _schedule(self) -> None:
         """Whatever is due; what a fire started need not wait for the node's next round."""

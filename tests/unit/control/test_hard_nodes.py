@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
-from tests.unit.control.conftest import submission
+from tests.unit.control.conftest import reap, submission
 from tests.unit.control.fake_drivers import FakeDrivers
 from tests.unit.control.test_node import Machine
 
 from millstream.control.act import acting
 from millstream.control.dispatcher.definitions import submit
-from millstream.control.dispatcher.reconcile import Reconciler, reap
+from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
 from millstream.control.metadata.tables.access import operation

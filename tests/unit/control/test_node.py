@@ -9,6 +9,7 @@ from tests.unit.control.conftest import submission
 from tests.unit.control.fake_drivers import FakeDrivers
 
 from millstream.control.dispatcher.definitions import job_of, submit
+from millstream.control.dispatcher.disposing import dispose_asked
 from millstream.control.dispatcher.keeping import remove_checkpoint
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.dispatcher.rescaling import rescale
@@ -19,7 +20,8 @@ from millstream.control.metadata.tables.runs import checkpoint, dead_letter, exe
 from millstream.control.nodes.node import Node
 from millstream.control.nodes.placing import Places
 from millstream.control.nodes.registration import Offer, nodes, set_state
-from millstream.control.refusals import StateConflict
+from millstream.control.operations import open_operation
+from millstream.control.refusals import StateConflict, UnknownName
 
 BOOTS = itertools.count()
 
@@ -455,3 +457,24 @@ def test_what_is_no_checkpoint_is_not_removed(tmp_path):
     (tmp_path / "precious").mkdir()
     assert not remove_checkpoint(tmp_path)
     assert (tmp_path / "precious").is_dir()
+
+
+def test_a_secret_that_is_not_there_is_not_tried_again(machine, act, job, row):
+    machine.drivers.refuses = UnknownName("there is no such secret", code="CTL-306", hint="set it")
+    with act() as a:
+        started = start(a, "orders", StartOptions()).execution_id
+    machine.round()
+    assert (row(started).status, row(started).error_code) == ("DEAD", "CTL-306")
+
+
+def test_files_of_savepoints_go(metadata, act, tmp_path):
+    (tmp_path / "sp").mkdir()
+    (tmp_path / "sp" / "savepoint.json").write_text("{}")
+    with act() as a:
+        there, gone = (
+            open_operation(a, "dispose", "savepoint:1", path=str(tmp_path / name)) for name in ("sp", "none")
+        )
+    assert (dispose_asked(metadata), dispose_asked(metadata)) == (2, 0)
+    with act() as a:
+        ended = dict(a.connection.execute(select(operation.c.id, operation.c.status)).all())
+    assert (ended[there], ended[gone], (tmp_path / "sp" / "savepoint.json").exists()) == ("done", "failed", False)

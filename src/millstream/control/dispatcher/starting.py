@@ -60,7 +60,7 @@ def start(act: Act, name: str, options: StartOptions, *, trigger: str | None = N
     job = job_of(act, name)
     if not job.enabled:
         msg = "the job is switched off"
-        raise StateConflict(msg, code="CTL-031", found=repr(name), hint=f"millstream job enable {name}")
+        raise StateConflict(msg, code="CTL-031", found=repr(name), hint=f"millstream enable {name}")
     run = start_run(act, job, options, trigger=trigger or f"manual:{uuid.uuid4().hex}", slot=slot)
     if run is None:
         raise _occupied(act, job.id, slot)

@@ -18,7 +18,7 @@ from millstream.control.nodes.claims import lease_name, release
 from millstream.control.operations import done, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import Failure
-from millstream.errors import Fenced
+from millstream.errors import Fenced, MillstreamError
 
 RefusalKind = Literal["lease_lost", "fenced"]
 """Kinds of events: what metrics count of owners that were refused."""
@@ -37,7 +37,15 @@ def is_fenced(reports: Iterable[DriverReport]) -> bool:
     return any(error.get("kind") == Fenced.__name__ for error in ends)
 
 
-def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False, counts: bool = True) -> None:
+def lose(
+    act: Act,
+    run: Row[Any],
+    cause: str,
+    *,
+    is_cancelled: bool = False,
+    counts: bool = True,
+    error: Exception | None = None,
+) -> None:
     """The run failed, or is cancelled if that is what was wanted; what was not durable is done again by the next attempt.
 
     A run whose driver never began (`counts` is false) has done nothing that its job could be blamed for.
@@ -50,7 +58,13 @@ def lose(act: Act, run: Row[Any], cause: str, *, is_cancelled: bool = False, cou
         for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
             done(act, each.id, status=Status.CANCELLED)
     else:
-        failure = Failure(at=act.now, domain="external", retry="backoff", code="CTL-052", counts=counts)
-        fail(act, run, failure, cause, token=run.token)
+        fail(act, run, _failure(act, error, counts=counts), cause, token=run.token)
     release(act, lease_name(run.job_id, run.slot_no), run.token)
     settle(act, run_of(act, run.execution_id))
+
+
+def _failure(act: Act, error: Exception | None, *, counts: bool) -> Failure:
+    """What no attempt can mend, such as a secret that is not there, is not tried again."""
+    if isinstance(error, MillstreamError):
+        return Failure(at=act.now, domain=error.domain, retry=error.retry, code=error.code, counts=counts)
+    return Failure(at=act.now, domain="external", retry="backoff", code="CTL-052", counts=counts)

@@ -268,7 +268,7 @@ class Node:
             return spec_of(act, claimed.run, claimed.token, self._places)
         except (MillstreamError, msgspec.ValidationError, OSError) as problem:
             _log.exception("run %s cannot be started", claimed.run.execution_id)
-            lose(act, claimed.run, f"it cannot be started: {problem}")
+            lose(act, claimed.run, f"it cannot be started: {problem}", error=problem)
             return None
 
     def _launch(self, claimed: Claim, spec: RunSpec, sent: float) -> None:
@@ -279,7 +279,7 @@ class Node:
             self._connect(owned, spec.secret_names)
         except (MillstreamError, OSError) as problem:
             with acting(self._metadata, self._actor) as act:
-                lose(act, claimed.run, f"its driver could not be started: {problem}")
+                lose(act, claimed.run, f"its driver could not be started: {problem}", error=problem)
             self._host.kill(owned.id, owned.token)
             return
         assert owned.link is not None, "it was connected just now"
