@@ -15,6 +15,7 @@ import millstream as ms
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTING = sorted(path for path in EXAMPLES.glob("*.py") if "\nOutput:\n" in path.read_text())
 OTHERS = {"demo.py", "kafka_demo.py", "kafka_job.py", "make_orders.py", "orders.py", "recovery.py", "recovery_job.py"}
+OTHERS |= {"serve.py", "demo_shop.py"}  # tests/unit/cli/test_serve_example.py
 
 
 def promised(path):

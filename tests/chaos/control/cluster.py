@@ -87,8 +87,8 @@ class Cluster:
 
     def __init__(self, folder, *, nodes=2, dispatchers=2, namespaces=False):
         self.folder = folder
-        self.database = PostgresServer(folder / "metadata", settings={"deadlock_timeout": "200ms"}).start()
-        self.output = PostgresServer(folder / "output").start()
+        self.database = PostgresServer(settings={"deadlock_timeout": "200ms"}).start()
+        self.output = PostgresServer().start()
         self.metadata = Metadata(self.database.url)
         migrate.upgrade(self.metadata)
         where = ["--database", self.database.url]

@@ -8,12 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from millstream.control.act import acting
+from millstream.control.dispatcher import reconcile
 from millstream.control.dispatcher.definitions import Submission, submit
 from millstream.control.dispatcher.planned import Planned
-from millstream.control.dispatcher.reconcile import reap_one
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
-from millstream.control.nodes.claims import expired
 from millstream.control.settings import settings_of
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -83,7 +82,7 @@ def job(act):
 
 def reap(act):
     """All runs whose owner fell silent, in one act."""
-    return sum(reap_one(act, run) for run in expired(act))
+    return sum(reconcile.reap_one(act, run) for run in reconcile.expired(act))
 
 
 def rows(metadata, statement):

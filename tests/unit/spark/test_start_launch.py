@@ -9,7 +9,7 @@ from millstream.spark.start import launch
 
 
 class StandIn(launch.Launch):
-    def __init__(self, settings, wishes, *, quiet):
+    def __init__(self, settings, wishes, *, quiet, log=None):
         self.settings, self.wishes, self._noting = settings, wishes, None
         self.is_claimed, self.is_closed, self.farewell, self.entry = False, False, None, None
         self._environ = dict(os.environ)
