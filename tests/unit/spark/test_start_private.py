@@ -129,3 +129,11 @@ def test_a_path_is_short_enough_for_sockets(temporary, monkeypatch, length):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder.path / "local" / f".{uuid.uuid4()}.sock"))
     folder.remove()
+
+
+def test_a_corner_that_goes_while_it_is_swept(tmp_path, monkeypatch):
+    def gone(self, pattern):
+        raise FileNotFoundError(self)
+
+    monkeypatch.setattr(type(tmp_path), "glob", gone)
+    private.sweep(tmp_path)

@@ -58,8 +58,12 @@ def open_log(path: Path) -> IO[bytes]:
 
 def sweep(root: Path) -> None:
     """Remove the folders of processes that are gone."""
-    half_made = [folder for folder in root.glob("new-*") if time.time() - _written(folder) > _HALF_MADE_SECONDS]
-    for folder in [*root.glob("run-*"), *half_made]:
+    try:
+        half_made = [folder for folder in root.glob("new-*") if time.time() - _written(folder) > _HALF_MADE_SECONDS]
+        folders = [*root.glob("run-*"), *half_made]
+    except FileNotFoundError:  # the whole corner went meanwhile
+        return
+    for folder in folders:
         with contextlib.suppress(OSError):  # it went, or is another sweep's
             if _is_left(folder):
                 shutil.rmtree(folder, ignore_errors=True)
