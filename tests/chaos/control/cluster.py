@@ -22,7 +22,7 @@ from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.settings import settings_of
-from millstream.errors import ExternalFailure
+from millstream.errors import ExternalFailure, StateConflict
 
 SETTINGS = {"restart": {"strategy": "fixed_delay", "delay": 0.1}}
 
@@ -157,9 +157,19 @@ class Cluster:
                 return process
         return None
 
-    def stop(self, job, mode):
-        with acting(self.metadata, "ada") as act:
-            stop(act, run_of(act, self.runs[job.name]), Wish(mode))
+    def stop(self, job, mode, seconds=60):
+        """Ask a run for its end; one that just fails or begins anew is asked again, as people do."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with acting(self.metadata, "ada") as act:
+                    stop(act, run_of(act, self.runs[job.name]), Wish(mode))
+            except StateConflict as problem:
+                if problem.code not in ("CTL-037", "CTL-038") or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
 
     def until(self, holds, seconds, what):
         """Wait for something of the service; a database that is away is waited for too."""
