@@ -97,7 +97,8 @@ def tell(client: Client, url: str, folder: Path) -> None:
     while left and time.monotonic() < end:
         for name in list(left):
             run = next(iter(client.jobs.runs(name)), None)
-            if run is not None and run.status in ("RUNNING", "COMPLETED") and run.processed_records > 0:
+            shown = "RUNNING" if name == "clicks-per-page" else "COMPLETED"
+            if run is not None and run.status == shown and run.processed_records > 0:
                 print(f"{name}: {run.status.lower()}, {run.processed_records:,} records so far")
                 left.remove(name)
         time.sleep(0.2)

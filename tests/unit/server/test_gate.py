@@ -143,7 +143,7 @@ class TestTokens:
             rows = list(act.connection.execute(select(api_token)))
         assert {row.hash for row in rows} == {hash_of(text) for text in tokens.values()}
         assert all(re.fullmatch(r"ms_[0-9a-f]{16}_[\w-]{43}", text) for text in tokens.values())
-        assert not any(text.rpartition("_")[2] in str(tuple(row)) for row in rows for text in tokens.values())
+        assert not any(text.split("_", 2)[2] in str(tuple(row)) for row in rows for text in tokens.values())
 
     def test_a_revoked_token_is_dead(self, admin, tokens):
         made = admin.post("/v1/tokens", json={"name": "ci", "role": "viewer"}).json()
