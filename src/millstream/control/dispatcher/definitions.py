@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Row, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.control.act import Act
 from millstream.control.dispatcher.planned import Planned
 from millstream.control.lifecycle.states import OPEN
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.upserts import insert_into
 from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
 from millstream.control.settings import JobSettings
 
@@ -35,9 +35,8 @@ def submit(act: Act, job: Submission) -> Row[Any]:
     Raises:
         StateConflict: (CTL-021) there is a job of that name.
     """
-    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
     values = {**_columns(job), "version": 1, "create_time": act.now, "update_time": act.now}
-    added = statement.insert(job_definition).values(**values, desired="STOPPED").on_conflict_do_nothing()
+    added = insert_into(act.connection, job_definition).values(**values, desired="STOPPED").on_conflict_do_nothing()
     row = act.connection.execute(added.returning(job_definition)).first()
     row = row or _revived(act, job)
     _write_version(act, row, job)

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Row, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from millstream.control.act import Act
@@ -16,6 +15,7 @@ from millstream.control.lifecycle.moves import record
 from millstream.control.lifecycle.states import OPEN, Status
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.upserts import insert_into
 from millstream.control.refusals import StateConflict
 from millstream.errors import InvalidStep
 
@@ -77,10 +77,9 @@ def start_run(act: Act, job: Row[Any], options: StartOptions, *, trigger: str, s
         return existing
     version = version_of(act, job.id, options.version or job.version)
     values = _new_run(act, job, options, version=version.version, trigger=trigger, slot=slot)
-    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
     try:
         # Both unique keys are conflicts here: whose it was is told by looking again.
-        added = statement.insert(execution).values(**values).on_conflict_do_nothing().returning(execution)
+        added = insert_into(act.connection, execution).values(**values).on_conflict_do_nothing().returning(execution)
         run = act.connection.execute(added).first()
     except IntegrityError as problem:
         msg = "the run could not be written"

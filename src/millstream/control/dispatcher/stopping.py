@@ -34,6 +34,9 @@ def run_of(act: Act, identifier: str) -> Row[Any]:
     Raises:
         UnknownName: (CTL-034) there is none, or more than one.
     """
+    whole = act.connection.execute(select(execution).where(execution.c.execution_id == identifier)).first()
+    if whole is not None:
+        return whole
     begins = execution.c.execution_id.startswith(identifier, autoescape=True)
     rows = list(act.connection.execute(select(execution).where(begins).limit(2))) if identifier else []
     if len(rows) != 1:

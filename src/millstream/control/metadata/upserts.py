@@ -1,4 +1,4 @@
-"""Write a row whether or not there is one with its key: one statement, which no other writer can come between."""
+"""Rows that may be there already: one statement writes them, which no other writer can come between."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert_into(connection: Connection, table: Table) -> Any:
+    """An insert that can say what happens on a conflict: both databases know how, and SQLAlchemy has it once for each."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def upsert(
@@ -21,7 +26,5 @@ def upsert(
         values: what it is to hold.
         **only_new: what it is to hold as well if there was none.
     """
-    made = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
-    connection.execute(
-        made.values(**keys, **values, **only_new).on_conflict_do_update(index_elements=list(keys), set_=dict(values))
-    )
+    made = insert_into(connection, table).values(**keys, **values, **only_new)
+    connection.execute(made.on_conflict_do_update(index_elements=list(keys), set_=dict(values)))

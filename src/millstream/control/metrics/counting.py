@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.control.act import Act
 from millstream.control.metadata.tables.counters import counter, counter_mark
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.control.metadata.tables.schedules import schedule_fire
+from millstream.control.metadata.upserts import insert_into
 from millstream.control.metrics.tallies import KINDS, Tally, TallyKey, added, of_event, of_fire
 
 SETTLED = dt.timedelta(seconds=60)
@@ -56,8 +56,7 @@ def _mark(act: Act) -> dt.datetime:
     through: dt.datetime | None = act.connection.execute(asked).scalar()
     if through is not None:
         return through
-    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
-    first = statement.insert(counter_mark).values(name=_MARK, through=act.now)
+    first = insert_into(act.connection, counter_mark).values(name=_MARK, through=act.now)
     act.connection.execute(first.on_conflict_do_nothing())
     begun: dt.datetime = act.connection.execute(asked).scalar_one()
     return begun

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, Select, String, cast, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.control.act import Act
@@ -16,6 +15,7 @@ from millstream.control.lifecycle.states import OWNED, Status
 from millstream.control.metadata.tables.jobs import job_version
 from millstream.control.metadata.tables.nodes import lease
 from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.upserts import insert_into
 
 TERM = dt.timedelta(seconds=15)
 """A lease that was not renewed for so long is another's to take."""
@@ -79,9 +79,8 @@ def _fits(settings: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 def _take_lease(act: Act, name: str, owner: str) -> int | None:
     """Take a lease that nobody holds; its token rises. `None` where it is held."""
-    statement = postgresql if _is_postgres(act) else sqlite
     until = act.now + TERM
-    added = statement.insert(lease).values(name=name, owner=owner, token=1, expires_at=until)
+    added = insert_into(act.connection, lease).values(name=name, owner=owner, token=1, expires_at=until)
     free = (lease.c.owner.is_(None)) | (lease.c.expires_at <= act.now) | (lease.c.owner == owner)
     taken = added.on_conflict_do_update(
         index_elements=["name"], set_={"owner": owner, "token": lease.c.token + 1, "expires_at": until}, where=free

@@ -9,15 +9,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import Row, select
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.contract.driver_protocol import DriverReport, RunSpec
 from millstream.control.act import Act, acting
 from millstream.control.dispatcher.keeping import clear_after
 from millstream.control.dispatcher.stopping import run_of
-from millstream.control.lifecycle.states import Status
+from millstream.control.lifecycle.states import OWNED, Status
 from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes import registration
 from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, renew
 from millstream.control.nodes.host import DriverHost, boot_seconds
@@ -25,7 +26,7 @@ from millstream.control.nodes.lost import is_fenced, lose, tell
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.placing import Places, SecretsOfRun, secret_names, spec_of, with_code
 from millstream.control.nodes.registration import NodeState, Offer
-from millstream.control.nodes.reports import ReportWriter, StateData
+from millstream.control.nodes.reports import ReportWriter, StateData, looked
 from millstream.control.nodes.requests import DriverRequests
 from millstream.control.nodes.watching import Watching
 from millstream.errors import ExternalFailure, MillstreamError
@@ -178,11 +179,13 @@ class Node:
         if not reports:
             return
         ended = any(report.type == "result" for report in reports)
+        # Read before the transaction: manifests may be far away, and others wait for who writes.
+        known = looked(reports, self._state_data(owned.id, owned.token))
         with acting(self._metadata, self._actor) as act:
             row = self._row(act, owned)
             if is_fenced(reports):
                 tell(act, owned.id, owned.token, "fenced", "its driver found a newer owner of the checkpoint")
-            writer = ReportWriter(act, owned.token, self._state_data(owned.id, owned.token))
+            writer = ReportWriter(act, owned.token, known.get)
             is_mine = row is not None and writer.write(row, reports)
             if is_mine and ended:
                 # Before anybody can claim the next run of the job, which would begin in the same place.
@@ -210,9 +213,12 @@ class Node:
 
     def _row(self, act: Act, owned: OwnedRun) -> Row[Any] | None:
         """The row of a run, if it is still this node's by this claim."""
-        rows = (each for each in owned_runs(act, self._offer.id) if each.execution_id == owned.id)
-        row = next(rows, None)
-        return None if row is None or row.token != owned.token else row
+        mine = (
+            execution.c.execution_id == owned.id,
+            execution.c.token == owned.token,
+            execution.c.node_id == self._offer.id,
+        )
+        return act.connection.execute(select(execution).where(*mine, execution.c.status.in_(OWNED))).first()
 
     def _clear(self, act: Act, owned: OwnedRun) -> None:
         try:

@@ -6,12 +6,12 @@ import datetime as dt
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Row, case, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.control.act import Act
 from millstream.control.lifecycle.states import OWNED
 from millstream.control.metadata.tables.nodes import node
 from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.upserts import insert_into
 from millstream.control.refusals import StateConflict, UnknownName
 
 NodeState = Literal["ACTIVE", "CORDONED", "DRAINING", "GONE"]
@@ -43,9 +43,8 @@ def register(act: Act, offer: Offer, *, alone: bool) -> None:
     """
     if alone:
         _refuse_second(act, offer)
-    statement = postgresql if act.connection.dialect.name == "postgresql" else sqlite
     told = offer._asdict() | {"heartbeat_at": act.now, "started_at": act.now}
-    added = statement.insert(node).values(**told, state="ACTIVE")
+    added = insert_into(act.connection, node).values(**told, state="ACTIVE")
     again = {**told, "state": _state_again()}
     again.pop("id")
     act.connection.execute(added.on_conflict_do_update(index_elements=["id"], set_=again))

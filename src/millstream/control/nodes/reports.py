@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Row, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from millstream.contract.driver_protocol import DriverReport
 from millstream.control.act import Act
@@ -19,6 +18,7 @@ from millstream.control.lifecycle.moves import move, record
 from millstream.control.lifecycle.states import OWNED, Status, is_legal
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, savepoint
+from millstream.control.metadata.upserts import insert_into
 from millstream.control.nodes.claims import lease_name, release
 from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
@@ -31,6 +31,12 @@ _ENDING = ("drain", "suspend", "cancel", "rescale")
 """Operations that are done when the run has ended, not when its driver answers."""
 _KEPT_ROWS = 10
 """Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
+
+
+def looked(reports: list[DriverReport], look: StateData) -> dict[int, dict[str, Any] | None]:
+    """What the manifests of those epochs say that get a row."""
+    epochs = [report.body["epoch"] for report in reports if report.type == "epoch"]
+    return {epoch: look(epoch) for epoch in epochs[-_KEPT_ROWS:]}
 
 
 class ReportWriter:
@@ -111,7 +117,7 @@ class ReportWriter:
         values = self._epoch_row(run, report)
         again = {name: value for name, value in values.items() if name not in ("execution_id", "checkpoint_id")}
         key, is_failed = ["execution_id", "checkpoint_id"], checkpoint.c.status == "FAILED"
-        added = self._dialect.insert(checkpoint).values(**values)
+        added = insert_into(self._act.connection, checkpoint).values(**values)
         self._act.connection.execute(added.on_conflict_do_update(index_elements=key, set_=again, where=is_failed))
 
     def _epoch_row(self, run: str, report: DriverReport) -> dict[str, Any]:
@@ -131,12 +137,9 @@ class ReportWriter:
             "summary": body,
         }
 
-    @property
-    def _dialect(self) -> Any:
-        return postgresql if self._act.connection.dialect.name == "postgresql" else sqlite
-
     def _insert(self, table: Any, values: dict[str, Any]) -> None:
-        self._act.connection.execute(self._dialect.insert(table).values(**values).on_conflict_do_nothing())
+        added = insert_into(self._act.connection, table).values(**values)
+        self._act.connection.execute(added.on_conflict_do_nothing())
 
     def _answer(self, run: str, body: dict[str, Any]) -> None:
         if not body["done"]:
