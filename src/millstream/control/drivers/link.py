@@ -29,6 +29,7 @@ from millstream.contract.driver_protocol import (
     encode_line,
 )
 from millstream.contract.run_folder import BadRunFolder, DriverFolder
+from millstream.control.drivers.last_words import last_words
 from millstream.control.drivers.processes import is_alive
 
 _AGAIN_SECONDS = 0.05
@@ -43,8 +44,8 @@ class DriverLink:
 
     Reports come in order, each once, in a thread of the link. What was asked and not answered is asked again after every
     interruption; the driver knows requests by their ids. A report whose taker fails comes again until it does not. When the
-    process is gone, its `result.json` takes the place of a last report that did not come, and `is_over` is true: without any
-    result, the process was killed or crashed.
+    process is gone, its journal and its `result.json` take the place of reports that did not come, and `is_over` is true:
+    without any result, the process was killed or crashed.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class DriverLink:
             try:
                 self._converse()
             except OSError:
-                if not lived and self._has_taken_result():
+                if not lived and self._has_taken_last_words():
                     break
             time.sleep(_AGAIN_SECONDS)
         self.is_over = True
@@ -199,14 +200,14 @@ class DriverLink:
                 self._unanswered.pop(str(report.body.get("id")), None)
         return True
 
-    def _has_taken_result(self) -> bool:
+    def _has_taken_last_words(self) -> bool:
         """Whether nothing is left of a process that is gone: what it told at last is taken, or it told nothing."""
         try:
-            result = self._folder.read_result()
+            words = last_words(self._folder, self._spec.token, after=self.last_seq)
         except BadRunFolder as problem:
             _log.warning("the result of run %s cannot be read: %s", self._spec.run, problem)
             return True
-        return result is None or result.token != self._spec.token or self._taken(result)
+        return all(self._taken(each) for each in words)
 
 
 def _lines(connected: socket.socket) -> Iterator[bytes]:

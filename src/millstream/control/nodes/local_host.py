@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.contract.driver_protocol import Beginning, DriverIdentity, DriverReport, RunSpec
 from millstream.contract.run_folder import BadRunFolder, DriverFolder
+from millstream.control.drivers.last_words import last_words
 from millstream.control.drivers.launch import DRIVER_MODULE, launch
 from millstream.control.drivers.link import DriverLink
 from millstream.control.drivers.processes import dump_stacks, found_in, is_alive, is_elsewhere, kill
@@ -21,7 +22,6 @@ from millstream.control.nodes.host import OnReport
 
 _STARTED = ("epoch", "result")
 _NEWS = ("state", "answer", "result")
-_REPORT = msgspec.json.Decoder(DriverReport)
 
 
 class LocalDrivers:
@@ -76,12 +76,8 @@ class LocalDrivers:
 
     def last_words(self, run: str, token: int, *, after: int) -> list[DriverReport]:
         """What a driver that ended in order left behind: its journal behind a number, and its result."""
-        folder = self.folder(run, token)
         with contextlib.suppress(BadRunFolder, OSError):
-            result = folder.read_result()
-            if result is not None and result.token == token:
-                words = [each for each in _journal(folder) if after < each.seq < result.seq]
-                return [*words, result]
+            return last_words(self.folder(run, token), token, after=after)
         return []
 
     def stop(self, run: str, token: int) -> None:
@@ -112,13 +108,3 @@ def _listens(folder: DriverFolder) -> bool:
         except OSError:
             return False
         return True
-
-
-def _journal(folder: DriverFolder) -> list[DriverReport]:
-    """Reports that were written down; a line that a crash cut short is none."""
-    reports = []
-    for path in (folder.journal.with_name(f"{folder.journal.name}.1"), folder.journal):
-        for line in path.read_bytes().splitlines() if path.exists() else ():
-            with contextlib.suppress(msgspec.DecodeError):
-                reports.append(_REPORT.decode(line))
-    return reports

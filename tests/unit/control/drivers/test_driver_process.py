@@ -328,13 +328,31 @@ def test_a_report_that_cannot_be_taken_comes_again(node, tmp_path):
             raise OSError("the database is away")
         told.append(report)
 
-    spec = spec_of(tmp_path, document(tmp_path, rows=5, rate=10_000))
+    spec = spec_of(tmp_path, document(tmp_path, rows=30, rate=10))  # it outlives what is refused of its first reports
     node.start(spec)
     node.link.close()
     link = node.link = DriverLink(node.folder, spec, node.identity, take)
     node.until(lambda: link.is_over, "the end")
     assert [report.seq for report in told if report.seq] == list(range(1, link.last_seq + 1))
     assert told[-1].type == "result"
+
+
+def test_what_an_ended_driver_told_nobody_stands_in_its_journal(node, tmp_path):
+    node.start(spec_of(tmp_path, document(tmp_path, rows=30, rate=10_000)))
+    node.await_result()
+    whole, told, failures = node.reports, [], iter([True, False, True])
+
+    def take(report):
+        if next(failures, False):
+            raise OSError("the database is away")
+        told.append(report)
+
+    first = next(report for report in whole if report.type == "epoch")
+    link = node.link = DriverLink(node.folder, node.spec, node.identity, take, from_seq=first.seq - 1)
+    node.until(lambda: link.is_over, "the end")
+    kept = [each for each in whole if each.type in {"state", "epoch", "answer", "result"} and each.seq >= first.seq]
+    assert told == kept
+    assert {"epoch", "result"} <= {each.type for each in told}
 
 
 def test_nobody_else_may_look_into_the_folder(node, tmp_path):
