@@ -15,29 +15,11 @@ from millstream.server.access.gate import PREFIX, Gate
 from millstream.server.front import Front
 from millstream.server.intake import BodyIntake
 from millstream.server.refusing import refuse
-from millstream.server.routes import (
-    about,
-    artifacts,
-    audits,
-    backfills,
-    checkpoints,
-    config,
-    epochs,
-    events,
-    figures,
-    hooks,
-    jobs,
-    live,
-    nodes,
-    operations,
-    runs,
-    savepoints,
-    schedules,
-    secrets,
-    tokens,
-    versions,
-)
-from millstream.server.routes import session as sessions
+from millstream.server.routes import about, events, figures, nodes
+from millstream.server.routes.access import audits, sessions, tokens
+from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
+from millstream.server.routes.runs import epochs, live, operations, runs
+from millstream.server.routes.stored import artifacts, checkpoints, savepoints, secrets
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
 

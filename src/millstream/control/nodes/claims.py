@@ -120,6 +120,13 @@ def owned_runs(act: Act, owner: str) -> list[Row[Any]]:
     return list(act.connection.execute(select(execution).where(*matching).order_by(execution.c.id)))
 
 
+def owned_run(act: Act, owner: str, run: str, token: int) -> Row[Any] | None:
+    """One of them, if it is still this node's by this claim."""
+    claimed = execution.c.execution_id == run, execution.c.token == token
+    mine = execution.c.node_id == owner, execution.c.status.in_(OWNED)
+    return act.connection.execute(select(execution).where(*claimed, *mine)).first()
+
+
 def expired(act: Act) -> list[Row[Any]]:
     """Runs whose owner has not renewed its lease in time."""
     job, slot = cast(execution.c.job_id, String), cast(execution.c.slot_no, String)

@@ -9,18 +9,17 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 
 from millstream.checkpoint.failpoint import failpoint
 from millstream.contract.driver_protocol import DriverReport, RunSpec
 from millstream.control.act import Act, acting
 from millstream.control.dispatcher.keeping import clear_after
 from millstream.control.dispatcher.stopping import run_of
-from millstream.control.lifecycle.states import OWNED, Status
+from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.database import Metadata
-from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes import registration
-from millstream.control.nodes.claims import TERM, Claim, claim, owned_runs, renew
+from millstream.control.nodes.claims import TERM, Claim, claim, owned_run, owned_runs, renew
 from millstream.control.nodes.host import DriverHost, boot_seconds
 from millstream.control.nodes.lost import is_fenced, lose, tell
 from millstream.control.nodes.owned import OwnedRun
@@ -213,12 +212,7 @@ class Node:
 
     def _row(self, act: Act, owned: OwnedRun) -> Row[Any] | None:
         """The row of a run, if it is still this node's by this claim."""
-        mine = (
-            execution.c.execution_id == owned.id,
-            execution.c.token == owned.token,
-            execution.c.node_id == self._offer.id,
-        )
-        return act.connection.execute(select(execution).where(*mine, execution.c.status.in_(OWNED))).first()
+        return owned_run(act, self._offer.id, owned.id, owned.token)
 
     def _clear(self, act: Act, owned: OwnedRun) -> None:
         try:

@@ -29,7 +29,7 @@ from millstream.server.asking import Asks, guarded, job_id_of
 from millstream.server.etags import IfMatch
 from millstream.server.idempotency import ActAnswer, once
 from millstream.server.refusing import refuse
-from millstream.server.routes.runs import woken
+from millstream.server.routes.runs.runs import woken
 from millstream.server.routes.shapes import Body, Name
 
 router = APIRouter(tags=["schedules"])

@@ -16,9 +16,9 @@ from millstream.server.asking import Asking, Asks, guarded
 from millstream.server.etags import IfMatch, IfNoneMatch, etag_of, expect
 from millstream.server.idempotency import ActAnswer, once
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
+from millstream.server.routes.jobs.submitting import JobBody, settle, submission_of
 from millstream.server.routes.shapes import Body, JobShown, Name, RunSummary
 from millstream.server.routes.showing import newest_run, shown_job
-from millstream.server.routes.submitting import JobBody, settle, submission_of
 
 router = APIRouter(tags=["jobs"])
 _BY_NAME = Keyset(job_table.c.job_name)

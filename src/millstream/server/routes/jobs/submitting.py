@@ -16,7 +16,7 @@ from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.settings import settings_of
 from millstream.errors import InvalidStep
 from millstream.server.asking import Asking, short_enough
-from millstream.server.routes.config import ConfigBody, entry_of
+from millstream.server.routes.jobs.config import ConfigBody, entry_of
 from millstream.server.routes.shapes import Body
 
 EXAMPLE: dict[str, Any] = {

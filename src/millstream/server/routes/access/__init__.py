@@ -1,0 +1,1 @@
+"""Who may do what: sessions, tokens, and the record of what was done."""

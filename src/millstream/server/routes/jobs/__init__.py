@@ -1,0 +1,1 @@
+"""Jobs: their definitions, versions, settings, schedules, backfills and hooks."""

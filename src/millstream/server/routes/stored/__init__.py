@@ -1,0 +1,1 @@
+"""What the service keeps besides jobs: savepoints, checkpoints, artifacts, secrets."""
