@@ -20,6 +20,7 @@ from millstream.server.access.tokens import create_token
 from millstream.server.app import create_app
 from millstream.server.limits import Limits
 from millstream.server.service import Service
+from millstream.server.serving import spare_what_stays
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 RUNS_PER_JOB = 10
@@ -153,6 +154,7 @@ def main():
         service = Service(metadata=metadata, planner=None, signing_key=b"k", limits=limits)
         with TestClient(create_app(service)) as client:
             client.headers["Authorization"] = f"Bearer {token}"
+            spare_what_stays()  # as a server does when it has started
             report(client, told)
         metadata.close()
 

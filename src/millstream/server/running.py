@@ -20,7 +20,7 @@ from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
-from millstream.server.serving import listening, server_of, signing_key
+from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
 
 
 class ServerOptions(NamedTuple):
@@ -72,6 +72,7 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     plane.start()
     planner.start()
     try:
+        spare_what_stays()
         ready(_address(options, opened))
         server.run(sockets=[opened])
     finally:
