@@ -14,6 +14,8 @@ from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.control.nodes.claims import claim, lease_name, release
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import OUT_OF_MEMORY, Failure, RestartRule, decide, forgiven
+from millstream.control.settings import settings_of
+from millstream.errors import InvalidStep
 
 
 def ago(*seconds):
@@ -52,6 +54,19 @@ def test_a_rate():
     rule = RestartRule(strategy="failure_rate", max_failures=2, interval=60, delay=3)
     assert forgiven(rule, ago(90, 50, 10), NOON) == ago(50, 10)
     assert [delay(rule, forgiven(rule, ago(90, 50), NOON), retries=99), delay(rule, ago(50, 10))] == [3, None]
+
+
+@pytest.mark.parametrize(
+    "restart", [{"delay": 1e300}, {"max_delay": 3e6}, {"reset_after": 1e18}, {"interval": 1e9}, {"factor": 1e300}]
+)
+def test_times_that_no_calendar_holds_are_refused_when_the_job_is_submitted(restart):
+    with pytest.raises(InvalidStep, match="CTL-020"):
+        settings_of({"restart": restart})
+
+
+def test_the_longest_times_of_a_rule_do_not_overflow():
+    rule = RestartRule(delay=30 * 86400, max_delay=30 * 86400, factor=1000)
+    assert delay(rule, ago(*range(60, 0, -1)), draw=1) == 30 * 86400
 
 
 def test_a_quiet_time_forgives():

@@ -11,7 +11,9 @@ import msgspec
 
 from millstream.errors import Domain, Retry
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_LONGEST = 30 * 24 * 3600
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST)]
+"""Up to thirty days: what is longer is no delay of a restart, and would overflow calendars."""
 Strategy = Literal["none", "fixed_delay", "exponential_delay", "failure_rate"]
 _MEMORY_FAILURES = 3
 """Out of memory that often in a row is not an accident."""
@@ -26,7 +28,7 @@ class RestartRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     delay: Seconds = 1.0
     """Of `fixed_delay` and `failure_rate`, and the first of `exponential_delay`."""
     max_delay: Seconds = 300.0
-    factor: Annotated[float, msgspec.Meta(ge=1)] = 2.0
+    factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 2.0
     jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.2
     reset_after: Seconds = 600.0
     """A run that went well for so long has its failures forgiven."""
