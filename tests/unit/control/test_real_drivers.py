@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 import millstream as ms
 from millstream.control.act import acting
-from millstream.control.dispatcher.definitions import Submission, submit
+from millstream.control.dispatcher.definitions import Submission, new_version, submit
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
@@ -36,11 +36,15 @@ class SmallService:
         self.plane = ControlPlane(self.metadata, RunningNode(self.metadata, options))
         self.plane.start()
 
-    def submit(self, document, **settings):
+    def submit(self, document, *, again=False, **settings):
         definition = {"kind": "declarative", "document": document}
         planned = planned_apart(definition, code=None, parallelism=None)
+        job = Submission(planned, definition, settings_of({"engine": "local", **settings}))
         with acting(self.metadata, "ada") as act:
-            submit(act, Submission(planned, definition, settings_of({"engine": "local", **settings})))
+            if again:
+                new_version(act, document["job"], job, expected=None)
+            else:
+                submit(act, job)
             run = start(act, document["job"], StartOptions()).execution_id
         self.plane.wake()
         return run
@@ -84,6 +88,14 @@ def service(tmp_path):
             os.killpg(json.loads(path.read_text())["pid"], signal.SIGKILL)
     made.plane.stop()
     made.metadata.close()
+
+
+def counted_rows(folder):
+    """The newest count of each key, which no lost or doubled row leaves right."""
+    counted = {}
+    for row in ms.read_files(folder / "out").to_pylist():
+        counted[row["k"]] = max(counted.get(row["k"], 0), row["n"])
+    return counted
 
 
 def bounded(folder, rows=500):
@@ -136,9 +148,7 @@ def test_a_driver_that_is_killed_is_replaced_and_nothing_is_lost(service, tmp_pa
     before = service.until(run, lambda row: row.attempt == 2 and row.status == "RUNNING").processed_records
     service.until(run, lambda row: row.processed_records > before + 50)
     assert service.ask(run, Wish("cancel")).result["status"] == "CANCELLED"
-    counted = {}
-    for row in ms.read_files(tmp_path / "out").to_pylist():
-        counted[row["k"]] = max(counted.get(row["k"], 0), row["n"])
+    counted = counted_rows(tmp_path)
     assert len(counted) == 7
     assert max(counted.values()) - min(counted.values()) <= 1
 
@@ -163,3 +173,19 @@ def test_a_job_that_fails_says_why(service, tmp_path):
     run = service.submit(document, restart={"strategy": "none"})
     row = service.until(run, lambda row: row.status == "DEAD")
     assert "/proc/nothing" in row.error_message
+
+
+@pytest.mark.parametrize("ending", ["cancel", "suspend"])
+def test_a_job_that_is_submitted_again_with_another_parallelism_goes_on(service, tmp_path, ending):
+    document = {**endless(tmp_path), "parallelism": 2}
+    for parallelism in (2, 3, 1):
+        run = service.submit({**document, "parallelism": parallelism}, again=parallelism != 2)
+        row = service.until(run, lambda row: row.status == "RUNNING" and row.processed_records > 50)
+        assert row.attempt == 1
+        assert service.ask(run, Wish(ending)).status == "done"
+    (folder,) = tmp_path.glob("checkpoints/*")
+    assert len(list(folder.glob("savepoints/savepoint-rescaled-*"))) == 2
+    counted = counted_rows(tmp_path)
+    assert len(counted) == 7
+    assert max(counted.values()) - min(counted.values()) <= 1
+    assert sum(counted.values()) >= 150

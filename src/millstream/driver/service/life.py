@@ -18,6 +18,7 @@ from millstream.contract.warm_start import names_secrets
 from millstream.driver.service.failure import error_facts
 from millstream.driver.service.loading import confine_functions, engine_of, options_of, planned
 from millstream.driver.service.process import DriverProcess, result_of
+from millstream.driver.service.rescaled_start import rescaled
 from millstream.driver.service.told import RunState, graph_facts
 from millstream.driver.service.watch import Watch
 from millstream.errors import ExternalFailure
@@ -79,7 +80,7 @@ class RunLife:
         plan = planned(self._spec, options)
         self._driver.reports.report("graph", graph_facts(plan))
         self._hold_signals(plan)
-        return self._wait(plan, engine_of(self._spec, options, plan))
+        return self._wait(plan, engine_of(self._spec, rescaled(options, plan), plan))
 
     def _start_early(self, deployment: Deployment) -> None:
         """The JVM takes seconds to start: it does so while the job is loaded."""
