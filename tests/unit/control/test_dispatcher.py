@@ -1,11 +1,13 @@
 """The dispatcher: submitted once, started once, stopped by what is written down."""
 
 import concurrent.futures
+import time
 
 import pytest
 from sqlalchemy import func, select
 from tests.unit.control.conftest import submission
 
+from millstream.control.act import acting
 from millstream.control.dispatcher.definitions import change, delete, job_of, new_version, submit, version_of
 from millstream.control.dispatcher.reconcile import revive
 from millstream.control.dispatcher.starting import StartOptions, options_of, start
@@ -187,3 +189,65 @@ def test_what_is_to_run_is_started_again(act, job, metadata):
         a.connection.execute(execution.update().values(status="SUSPENDED"))
         revive(a)
         assert a.connection.execute(select(func.count()).select_from(execution)).scalar_one() == 2
+
+
+def test_what_is_started_again_goes_on_as_it_began(act, job):
+    with act() as a:
+        start(a, "orders", StartOptions(params={"region": "eu"}, parallelism=3), slot=2)
+        a.connection.execute(execution.update().values(status="SUSPENDED"))
+        revive(a)
+        newest = a.connection.execute(select(execution).order_by(execution.c.id.desc())).first()
+    assert (newest.status, newest.slot_no) == ("SCHEDULED", 2)
+    assert newest.options == {"params": {"region": "eu"}, "parallelism": 3}
+
+
+def test_a_trigger_that_was_used_up_starts_nothing_later(act, job):
+    with act() as a:
+        run = start(a, "orders", StartOptions(), trigger="monday")
+        stop(a, run, Wish("cancel"))
+        assert start(a, "orders", StartOptions(), trigger="monday").execution_id == run.execution_id
+        assert job_of(a, "orders").desired == "STOPPED"
+        revive(a)
+        assert a.connection.execute(select(func.count()).select_from(execution)).scalar_one() == 1
+
+
+def beside(metadata, first, second):
+    """What `second` raised that began while the transaction of `first` had not ended."""
+
+    def late():
+        with acting(metadata, "bob") as a:
+            second(a)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with acting(metadata, "ada") as a:
+            first(a)
+            other = pool.submit(late)
+            time.sleep(0.5)
+        return other.exception(timeout=20)
+
+
+def test_no_run_begins_of_a_job_that_is_deleted_meanwhile(metadata, act, job):
+    def begin(a):
+        start(a, "orders", StartOptions())
+
+    def take_out(a):
+        delete(a, "orders")
+
+    assert beside(metadata, begin, take_out).code == "CTL-026"
+    with act() as a:
+        stop(a, run_of(a, a.connection.execute(select(execution.c.execution_id)).scalar_one()), Wish("cancel"))
+    assert beside(metadata, take_out, begin).code == "CTL-024"
+    with act() as a:
+        assert a.connection.execute(select(execution.c.status)).scalars().all() == ["CANCELLED"]
+
+
+def test_nothing_is_asked_of_a_run_that_ends_meanwhile(metadata, act, running):
+    def end(a):
+        a.connection.execute(execution.update().values(status="COMPLETED"))
+
+    with act() as a:
+        seen = running(a)
+    problem = beside(metadata, end, lambda a: stop(a, seen, Wish("export_savepoint")))
+    assert problem.code == "CTL-038"
+    with act() as a:
+        assert a.connection.execute(select(func.count()).select_from(operation)).scalar_one() == 0

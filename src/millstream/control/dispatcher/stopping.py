@@ -93,6 +93,7 @@ def _before_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | Non
 def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None) -> str:
     operation = open_operation(act, wish.mode, run.execution_id, asked, to=wish.to, form=wish.form)
     if wish.mode == "export_savepoint":
+        _still_open(act, run)
         return operation
     matching = update(execution).where(execution.c.execution_id == run.execution_id, execution.c.status.in_(OWNED))
     # A cancel may come on top of a drain that takes too long.
@@ -103,6 +104,13 @@ def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None
     if wish.mode == "cancel" and run.status != Status.CANCELLING:
         _cancelling(act, run)
     return operation
+
+
+def _still_open(act: Act, run: Row[Any]) -> None:
+    """Whoever ends the run waits for us from here on: who ended it before answered what was asked until then, and no more."""
+    still = execution.c.id == run.id, execution.c.status.not_in(FINAL)
+    if act.connection.execute(select(execution.c.id).where(*still).with_for_update()).first() is None:
+        raise _raced()
 
 
 def _cancelling(act: Act, run: Row[Any]) -> None:
