@@ -11,11 +11,12 @@ from millstream.control.act import acting
 from millstream.control.dispatcher.definitions import change, delete, job_of, new_version, submit, version_of
 from millstream.control.dispatcher.reconcile import revive
 from millstream.control.dispatcher.starting import StartOptions, options_of, start
-from millstream.control.dispatcher.stopping import Wish, run_of, stop
+from millstream.control.dispatcher.stopping import Wish, run_of, stop, withdraw
 from millstream.control.metadata.tables.access import operation
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes.claims import claim
+from millstream.control.operations import handed_on, operation_of
 from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
 from millstream.control.settings import settings_of
 from millstream.errors import InvalidStep
@@ -251,3 +252,40 @@ def test_nothing_is_asked_of_a_run_that_ends_meanwhile(metadata, act, running):
     assert problem.code == "CTL-038"
     with act() as a:
         assert a.connection.execute(select(func.count()).select_from(operation)).scalar_one() == 0
+
+
+@pytest.mark.parametrize("mode", ["drain", "suspend"])
+def test_an_end_that_is_withdrawn_was_never_asked_for(act, running, mode):
+    with act() as a:
+        withdraw(a, operation_of(a, stop(a, running(a), Wish(mode))))
+        assert (running(a).wanted, job_of(a, "orders").desired) == (None, "RUNNING")
+        begun = stop(a, running(a), Wish(mode))
+        handed_on(a, begun)
+        with pytest.raises(StateConflict, match="REST-030"):
+            withdraw(a, operation_of(a, begun))
+        assert running(a).wanted == mode
+
+
+def test_a_cancel_is_not_withdrawn(act, running):
+    """The run is CANCELLING, and nobody would ask its driver any more."""
+    with act() as a:
+        asked = stop(a, running(a), Wish("cancel"))
+        with pytest.raises(StateConflict, match="REST-030"):
+            withdraw(a, operation_of(a, asked))
+        assert operation_of(a, asked).status == "pending"
+
+
+def test_a_withdrawn_savepoint_leaves_the_wish_for_an_end(act, running):
+    with act() as a:
+        stop(a, running(a), Wish("drain"))
+        withdraw(a, operation_of(a, stop(a, running(a), Wish("export_savepoint"))))
+        assert running(a).wanted == "drain"
+
+
+def test_what_is_withdrawn_while_it_is_handed_on_is_one_of_both(metadata, act, running):
+    with act() as a:
+        asked = operation_of(a, stop(a, running(a), Wish("drain")))
+    problem = beside(metadata, lambda a: handed_on(a, asked.id), lambda a: withdraw(a, asked))
+    assert problem.code == "REST-030"
+    with act() as a:
+        assert (running(a).wanted, operation_of(a, asked.id).status) == ("drain", "running")
