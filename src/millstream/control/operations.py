@@ -59,6 +59,13 @@ def failed(act: Act, identifier: str, error: dict[str, Any]) -> None:
     _end(act, identifier, status="failed", error=error)
 
 
+def never_begun(act: Act, identifier: str, error: dict[str, Any]) -> bool:
+    """It is not done any more; `False` says that somebody has begun."""
+    changed = update(operation).where(operation.c.id == identifier, operation.c.status == "pending")
+    changed = changed.values(status="failed", error=error, end_time=act.now)
+    return act.connection.execute(changed.returning(operation.c.id)).first() is not None
+
+
 def _end(act: Act, identifier: str, **values: Any) -> None:
     is_open = operation.c.status.in_(("pending", "running"))
     changed = update(operation).where(operation.c.id == identifier, is_open).values(end_time=act.now, **values)

@@ -1,19 +1,22 @@
 """The dispatcher: submitted once, started once, stopped by what is written down."""
 
 import concurrent.futures
+import time
 
 import pytest
 from sqlalchemy import func, select
 from tests.unit.control.conftest import submission
 
+from millstream.control.act import acting
 from millstream.control.dispatcher.definitions import change, delete, job_of, new_version, submit, version_of
 from millstream.control.dispatcher.reconcile import revive
 from millstream.control.dispatcher.starting import StartOptions, options_of, start
-from millstream.control.dispatcher.stopping import Wish, run_of, stop
+from millstream.control.dispatcher.stopping import Wish, run_of, stop, withdraw
 from millstream.control.metadata.tables.access import operation
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes.claims import claim
+from millstream.control.operations import handed_on, operation_of
 from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
 from millstream.control.settings import settings_of
 from millstream.errors import InvalidStep
@@ -187,3 +190,102 @@ def test_what_is_to_run_is_started_again(act, job, metadata):
         a.connection.execute(execution.update().values(status="SUSPENDED"))
         revive(a)
         assert a.connection.execute(select(func.count()).select_from(execution)).scalar_one() == 2
+
+
+def test_what_is_started_again_goes_on_as_it_began(act, job):
+    with act() as a:
+        start(a, "orders", StartOptions(params={"region": "eu"}, parallelism=3), slot=2)
+        a.connection.execute(execution.update().values(status="SUSPENDED"))
+        revive(a)
+        newest = a.connection.execute(select(execution).order_by(execution.c.id.desc())).first()
+    assert (newest.status, newest.slot_no) == ("SCHEDULED", 2)
+    assert newest.options == {"params": {"region": "eu"}, "parallelism": 3}
+
+
+def test_a_trigger_that_was_used_up_starts_nothing_later(act, job):
+    with act() as a:
+        run = start(a, "orders", StartOptions(), trigger="monday")
+        stop(a, run, Wish("cancel"))
+        assert start(a, "orders", StartOptions(), trigger="monday").execution_id == run.execution_id
+        assert job_of(a, "orders").desired == "STOPPED"
+        revive(a)
+        assert a.connection.execute(select(func.count()).select_from(execution)).scalar_one() == 1
+
+
+def beside(metadata, first, second):
+    """What `second` raised that began while the transaction of `first` had not ended."""
+
+    def late():
+        with acting(metadata, "bob") as a:
+            second(a)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with acting(metadata, "ada") as a:
+            first(a)
+            other = pool.submit(late)
+            time.sleep(0.5)
+        return other.exception(timeout=20)
+
+
+def test_no_run_begins_of_a_job_that_is_deleted_meanwhile(metadata, act, job):
+    def begin(a):
+        start(a, "orders", StartOptions())
+
+    def take_out(a):
+        delete(a, "orders")
+
+    assert beside(metadata, begin, take_out).code == "CTL-026"
+    with act() as a:
+        stop(a, run_of(a, a.connection.execute(select(execution.c.execution_id)).scalar_one()), Wish("cancel"))
+    assert beside(metadata, take_out, begin).code == "CTL-024"
+    with act() as a:
+        assert a.connection.execute(select(execution.c.status)).scalars().all() == ["CANCELLED"]
+
+
+def test_nothing_is_asked_of_a_run_that_ends_meanwhile(metadata, act, running):
+    def end(a):
+        a.connection.execute(execution.update().values(status="COMPLETED"))
+
+    with act() as a:
+        seen = running(a)
+    problem = beside(metadata, end, lambda a: stop(a, seen, Wish("export_savepoint")))
+    assert problem.code == "CTL-038"
+    with act() as a:
+        assert a.connection.execute(select(func.count()).select_from(operation)).scalar_one() == 0
+
+
+@pytest.mark.parametrize("mode", ["drain", "suspend"])
+def test_an_end_that_is_withdrawn_was_never_asked_for(act, running, mode):
+    with act() as a:
+        withdraw(a, operation_of(a, stop(a, running(a), Wish(mode))))
+        assert (running(a).wanted, job_of(a, "orders").desired) == (None, "RUNNING")
+        begun = stop(a, running(a), Wish(mode))
+        handed_on(a, begun)
+        with pytest.raises(StateConflict, match="REST-030"):
+            withdraw(a, operation_of(a, begun))
+        assert running(a).wanted == mode
+
+
+def test_a_cancel_is_not_withdrawn(act, running):
+    """The run is CANCELLING, and nobody would ask its driver any more."""
+    with act() as a:
+        asked = stop(a, running(a), Wish("cancel"))
+        with pytest.raises(StateConflict, match="REST-030"):
+            withdraw(a, operation_of(a, asked))
+        assert operation_of(a, asked).status == "pending"
+
+
+def test_a_withdrawn_savepoint_leaves_the_wish_for_an_end(act, running):
+    with act() as a:
+        stop(a, running(a), Wish("drain"))
+        withdraw(a, operation_of(a, stop(a, running(a), Wish("export_savepoint"))))
+        assert running(a).wanted == "drain"
+
+
+def test_what_is_withdrawn_while_it_is_handed_on_is_one_of_both(metadata, act, running):
+    with act() as a:
+        asked = operation_of(a, stop(a, running(a), Wish("drain")))
+    problem = beside(metadata, lambda a: handed_on(a, asked.id), lambda a: withdraw(a, asked))
+    assert problem.code == "REST-030"
+    with act() as a:
+        assert (running(a).wanted, operation_of(a, asked.id).status) == ("drain", "running")

@@ -1,6 +1,9 @@
 """The tables: the same on both databases, migrated up and down with rows in them, refused where they do not fit."""
 
+import concurrent.futures
+import contextlib
 import datetime as dt
+import time
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -10,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from tests.unit.control.conftest import NOON, submission
 
 from millstream.control.dispatcher.definitions import submit
-from millstream.control.metadata import migrate
+from millstream.control.metadata import database, migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.all import SCHEMA
 from millstream.control.metadata.tables.jobs import job_config, job_definition
@@ -98,3 +101,40 @@ def test_a_database_that_is_away_says_so_without_its_password():
     with pytest.raises(ExternalFailure, match="CTL-002") as caught, metadata.begin():
         pass
     assert "geheim" not in str(caught.value)
+
+
+def test_who_stands_still_in_a_transaction_keeps_nobody_waiting(metadata, database_url, job, monkeypatch):
+    if metadata.is_sqlite:
+        return  # one machine has it: who stands still there is one of its own processes
+    monkeypatch.setattr(database, "_IDLE_MS", 500)
+    paused = Metadata(database_url)
+
+    def sleepy():
+        with paused.begin() as connection:
+            connection.execute(job_definition.update().values(description="mine"))
+            time.sleep(3)
+            connection.execute(job_definition.update().values(description="late"))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        slept = pool.submit(sleepy)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        with metadata.begin() as connection:
+            connection.execute(job_definition.update().values(description="another's"))
+        waited = time.monotonic() - begun
+        assert slept.exception(timeout=20).code == "CTL-002"
+    paused.close()
+    with metadata.begin() as connection:
+        assert connection.execute(select(job_definition.c.description)).scalar_one() == "another's"
+    assert waited < 2.5
+
+
+def test_a_process_whose_connections_all_wait_says_so(tmp_path, monkeypatch):
+    metadata = Metadata(f"sqlite:///{tmp_path}/m.db")
+    monkeypatch.setattr(metadata.engine.pool, "_timeout", 0.05)
+    with contextlib.ExitStack() as held:
+        for _ in range(15):
+            held.enter_context(metadata.read())
+        for opened in (metadata.begin, metadata.read):
+            with pytest.raises(ExternalFailure, match="CTL-002"), opened():
+                pass

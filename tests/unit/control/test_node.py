@@ -453,6 +453,24 @@ def test_what_becomes_of_the_checkpoint(machine, act, row, tmp_path, keep, ends,
     assert (place / "savepoints/savepoint-one").is_dir()
 
 
+@pytest.mark.parametrize("wanted", ["suspend", "drain"])
+def test_a_run_that_fails_while_it_is_to_go_keeps_its_checkpoint(machine, act, row, tmp_path, wanted):
+    place = tmp_path / "checkpoint"
+    (place / "millstream").mkdir(parents=True)
+    with act() as a:
+        submit(a, submission("kept", settings={"keep_checkpoint": "never", "checkpoint": str(place)}))
+        run = start(a, "kept", StartOptions()).execution_id
+    machine.round()
+    machine.drivers[run].runs()
+    machine.round()
+    with act() as a:
+        stop(a, run_of(a, run), Wish(wanted))
+    machine.drivers[run].ends("FAILED", error={"code": "X-1", "message": "x", "domain": "external", "retry": "backoff"})
+    machine.round()
+    assert row(run).status == "CANCELLED"
+    assert (place / "millstream").is_dir()
+
+
 def test_what_is_no_checkpoint_is_not_removed(tmp_path):
     (tmp_path / "precious").mkdir()
     assert not remove_checkpoint(tmp_path)

@@ -13,6 +13,8 @@ from millstream.control.metadata.retention import Retention
 from millstream.control.metadata.tables.access import audit, operation
 from millstream.control.metadata.tables.runs import checkpoint, execution, run_event, savepoint
 from millstream.control.metadata.tables.schedules import schedule_fire
+from millstream.control.nodes import calling
+from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.nodes.folders import clear_folders
 
 DAY = dt.timedelta(days=1)
@@ -86,3 +88,20 @@ def test_folders_of_old_runs_go_and_living_ones_stay(tmp_path):
         os.utime(folder / "run.json", (number * 86_400, number * 86_400))
     assert clear_folders(tmp_path, {"run0.1"}, now=10 * 86_400 + 1) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run0.1", "run4.1", "run5.1"]
+
+
+def test_a_run_that_goes_on_is_found_when_its_events_are_forgotten(metadata, clock, act, job, monkeypatch):
+    with act() as a:
+        run = start(a, "orders", StartOptions()).execution_id
+    machine = Machine(metadata, clock)
+    machine.node._offer = machine.node._offer._replace(address="http://node:1", channel_key="k")
+    machine.node.start()
+    machine.round()
+    clock.forward(40 * 86_400)
+    Retention(metadata).round()
+    asked = []
+    monkeypatch.setattr(
+        calling, "_answered", lambda url, key, **more: asked.append((url, more["token"])) or ["driver.log"]
+    )
+    assert ChannelCalls(metadata).logs(run) == ["driver.log"]
+    assert asked == [(f"http://node:1/runs/{run}/logs", 1)]

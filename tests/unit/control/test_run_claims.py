@@ -59,6 +59,14 @@ def test_labels_are_asked_for(act, started):
     assert take(act, labels={"gpu": "yes", "zone": "a"}).run.job_name == "gpu"
 
 
+def test_many_that_no_node_can_run_keep_nobody_else_waiting(act, started):
+    started(*(f"gpu{number}" for number in range(120)), labels={"gpu": "yes"})
+    started("any")
+    assert take(act).run.job_name == "any"
+    assert take(act) is None
+    assert take(act, labels={"gpu": "yes"}).run.job_name == "gpu0"
+
+
 def test_a_run_that_waits_for_its_next_attempt_is_left(act, clock, metadata, started):
     started("a")
     with metadata.begin() as connection:

@@ -7,13 +7,14 @@ import types
 
 import pytest
 from sqlalchemy import insert
-from tests.unit.server.world import NOON, job_body, plan_here, service_of
+from tests.unit.server.world import NOON, job_body, plan_here, service_of, tokens_of
 
 from millstream.control.act import acting
 from millstream.control.dispatcher.definitions import Submission, submit
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.metadata.tables.runs import run_event
 from millstream.control.settings import JobSettings
+from millstream.server.app import create_app
 from millstream.server.limits import Limits, StreamCounts
 from millstream.server.streams.feed import feed
 from millstream.server.streams.hub import Hub
@@ -144,3 +145,33 @@ def test_one_stream_too_many(admin, app):
     answer = admin.get("/v1/events")
     assert (answer.status_code, answer.json()["code"]) == (429, "REST-016")
     assert answer.headers["retry-after"]
+
+
+def test_who_leaves_before_the_stream_began_is_not_counted(both):
+    """A client that is gone already: the server cancels its answer before the first word of it."""
+    app = create_app(service_of(both, limits=QUICK))
+    headers = [(b"authorization", f"Bearer {tokens_of(both)['viewer']}".encode())]
+    scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "GET"}
+    scope |= {
+        "path": "/v1/events",
+        "raw_path": b"/v1/events",
+        "query_string": b"",
+        "headers": headers,
+        "scheme": "http",
+    }
+    scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "root_path": ""}
+
+    async def go():
+        for _ in range(3):
+            messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+            async def receive(messages=messages):
+                return next(messages, {"type": "http.disconnect"})
+
+            async def send(_message):
+                await asyncio.sleep(0)
+
+            await app(dict(scope), receive, send)
+        return dict(app.state.hub.counts._open)
+
+    assert asyncio.run(go()) == {}

@@ -64,12 +64,14 @@ def logs(
     with reported(debug=debug), connect(context) as client:
         found, offset = run_named(client, run), 0
         while True:
+            # Asked first: what a run says at last comes before its end is written down.
+            is_over = not follow or client.runs.get(found.id).status in _ENDED
             part = client.runs.log(found.id, stream=stream, start=offset, limit=1 << 20)
             typer.echo(part.text, nl=False)
             has_more, offset = part.next < part.size, part.next
             if has_more:
                 continue
-            if not follow or client.runs.get(found.id).status in _ENDED:
+            if is_over:
                 return
             time.sleep(_LOOK_SECONDS)
 

@@ -125,9 +125,14 @@ def job_of(act: Act, name: str) -> Row[Any]:
         select(job_definition).where(matching, job_definition.c.deleted_time.is_(None))
     ).first()
     if row is None:
-        msg = "there is no such job"
-        raise UnknownName(msg, code="CTL-024", found=repr(name), hint="see what there is: millstream list")
+        raise unknown_job(name)
     return row
+
+
+def unknown_job(name: str) -> UnknownName:
+    """There is none of that name, or none any more."""
+    msg = "there is no such job"
+    return UnknownName(msg, code="CTL-024", found=repr(name), hint="see what there is: millstream list")
 
 
 def version_of(act: Act, job_id: int, version: int) -> Row[Any]:
@@ -151,6 +156,16 @@ def change(act: Act, name: str, **values: Any) -> Row[Any]:
     return act.connection.execute(changed.returning(job_definition)).one()
 
 
+def held_run(act: Act, job_id: int) -> str | None:
+    """A run of a job that has not ended. Where there is none, none begins either until the transaction ends.
+
+    Who starts one writes a row that refers to the job, and so waits for this lock, or is seen by us.
+    """
+    act.connection.execute(select(job_definition.c.id).where(job_definition.c.id == job_id).with_for_update())
+    open_runs = select(execution.c.execution_id).where(execution.c.job_id == job_id, execution.c.status.in_(OPEN))
+    return act.connection.execute(open_runs.limit(1)).scalar()
+
+
 def delete(act: Act, name: str) -> Row[Any]:
     """Take a job out; its runs and savepoints stay known, its name is free.
 
@@ -158,8 +173,7 @@ def delete(act: Act, name: str) -> Row[Any]:
         StateConflict: (CTL-026) a run of it has not ended.
     """
     job = job_of(act, name)
-    open_run = select(execution.c.execution_id).where(execution.c.job_id == job.id, execution.c.status.in_(OPEN))
-    active = act.connection.execute(open_run.limit(1)).scalar()
+    active = held_run(act, job.id)
     if active is not None:
         msg = "a run of the job has not ended"
         raise StateConflict(msg, code="CTL-026", found=f"run {active}", hint="stop or cancel it first")

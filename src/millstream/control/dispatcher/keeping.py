@@ -10,10 +10,9 @@ import msgspec
 from sqlalchemy import Row, select
 
 from millstream.control.act import Act
-from millstream.control.dispatcher.definitions import job_of, version_of
-from millstream.control.lifecycle.states import OPEN, Status
+from millstream.control.dispatcher.definitions import held_run, job_of, version_of
+from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.jobs import job_definition
-from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes.placing import checkpoint_of
 from millstream.control.refusals import StateConflict, UnknownName
 from millstream.control.settings import JobSettings
@@ -30,7 +29,12 @@ def is_kept(settings: JobSettings, ended: Status) -> bool:
 
 
 def clear_after(act: Act, run: Row[Any], root: Path) -> None:
-    """A run has ended: its checkpoint goes, if its job does not want to keep it."""
+    """A run has ended: its checkpoint goes, if its job does not want to keep it.
+
+    One that failed while it was to be suspended or drained was not cancelled by anybody: people want to go on from it.
+    """
+    if run.status == Status.CANCELLED and run.wanted != "cancel":
+        return
     version = version_of(act, run.job_id, run.job_version)
     settings = msgspec.convert(version.settings, JobSettings)
     if not is_kept(settings, Status(run.status)):
@@ -74,8 +78,7 @@ def drop_checkpoint(act: Act, name: str, root: Path) -> str:
         UnknownName: (CTL-049) there is nothing to remove.
     """
     job = job_of(act, name)
-    active = select(execution.c.execution_id).where(execution.c.job_id == job.id, execution.c.status.in_(OPEN))
-    run = act.connection.execute(active.limit(1)).scalar()
+    run = held_run(act, job.id)
     if run is not None:
         msg = "a run of the job uses its checkpoint"
         raise StateConflict(msg, code="CTL-048", found=f"run {run}", hint="stop it first")

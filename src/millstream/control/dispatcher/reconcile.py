@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from sqlalchemy import Row, func, select
 
 from millstream.checkpoint.failpoint import failpoint
@@ -90,12 +91,13 @@ def reap_one(act: Act, run: Row[Any]) -> bool:
 
 
 def revive(act: Act) -> None:
-    """Streaming jobs that are to run, and have no run although nothing went wrong, get one."""
+    """Streaming jobs that are to run, and have no run although nothing went wrong, get one that goes on as the last began."""
     for job in act.connection.execute(_missing()):
         newest = _newest_run(act, job.id)
         if newest is None or newest.status in (Status.COMPLETED, Status.DEAD):
             continue
-        start_run(act, job, StartOptions(), trigger=f"desired:{newest.execution_id}")
+        options = msgspec.convert(newest.options, StartOptions)
+        start_run(act, job, options, trigger=f"desired:{newest.execution_id}", slot=newest.slot_no)
 
 
 def _missing() -> Any:

@@ -10,7 +10,7 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.exc import IntegrityError
 
 from millstream.control.act import Act
-from millstream.control.dispatcher.definitions import job_of, version_of
+from millstream.control.dispatcher.definitions import job_of, unknown_job, version_of
 from millstream.control.lifecycle.moves import record
 from millstream.control.lifecycle.states import OPEN, Status
 from millstream.control.metadata.tables.jobs import job_definition
@@ -64,7 +64,8 @@ def start(act: Act, name: str, options: StartOptions, *, trigger: str | None = N
     run = start_run(act, job, options, trigger=trigger or f"manual:{uuid.uuid4().hex}", slot=slot)
     if run is None:
         raise _occupied(act, job.id, slot)
-    if job.job_type == "STREAMING":
+    if job.job_type == "STREAMING" and run.status in OPEN:
+        # A trigger that was used before gives its run, which may have ended: nobody asked for another one.
         act.connection.execute(update(job_definition).where(job_definition.c.id == job.id).values(desired="RUNNING"))
     return run
 
@@ -86,9 +87,17 @@ def start_run(act: Act, job: Row[Any], options: StartOptions, *, trigger: str, s
         raise StateConflict(msg, code="CTL-033", found=str(problem.orig), hint="try again") from problem
     if run is None:
         return act.connection.execute(known).first()
+    _refuse_deleted(act, job)
     cause = act.cause("submitted", trigger=trigger)
     record(act.connection, run.execution_id, "submitted", cause, now=act.now, token=0, after=Status.SCHEDULED)
     return run
+
+
+def _refuse_deleted(act: Act, job: Row[Any]) -> None:
+    """The new row refers to the job: whoever deletes it waits from here on. Who was before us has deleted it by now."""
+    left = job_definition.c.id == job.id, job_definition.c.deleted_time.is_(None)
+    if act.connection.execute(select(job_definition.c.id).where(*left)).first() is None:
+        raise unknown_job(job.job_name)
 
 
 def _new_run(

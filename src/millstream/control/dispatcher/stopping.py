@@ -11,7 +11,7 @@ from millstream.control.lifecycle.moves import move
 from millstream.control.lifecycle.states import FINAL, OWNED, Status
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.operations import AskedUnder, done, open_operation
+from millstream.control.operations import AskedUnder, done, never_begun, open_operation
 from millstream.control.refusals import StateConflict, UnknownName
 
 StopMode = Literal["drain", "suspend", "cancel", "export_savepoint"]
@@ -93,6 +93,7 @@ def _before_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | Non
 def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None) -> str:
     operation = open_operation(act, wish.mode, run.execution_id, asked, to=wish.to, form=wish.form)
     if wish.mode == "export_savepoint":
+        _still_open(act, run)
         return operation
     matching = update(execution).where(execution.c.execution_id == run.execution_id, execution.c.status.in_(OWNED))
     # A cancel may come on top of a drain that takes too long.
@@ -105,6 +106,13 @@ def _while_it_runs(act: Act, run: Row[Any], wish: Wish, asked: AskedUnder | None
     return operation
 
 
+def _still_open(act: Act, run: Row[Any]) -> None:
+    """Whoever ends the run waits for us from here on: who ended it before answered what was asked until then, and no more."""
+    still = execution.c.id == run.id, execution.c.status.not_in(FINAL)
+    if act.connection.execute(select(execution.c.id).where(*still).with_for_update()).first() is None:
+        raise _raced()
+
+
 def _cancelling(act: Act, run: Row[Any]) -> None:
     status = act.connection.execute(select(execution.c.status).where(execution.c.id == run.id)).scalar_one()
     if status == Status.CANCELLING:
@@ -112,6 +120,44 @@ def _cancelling(act: Act, run: Row[Any]) -> None:
     cause = act.cause("cancel was asked for")
     if not move(act.connection, run.execution_id, Status(status), Status.CANCELLING, cause, now=act.now):
         raise _raced()
+
+
+_WITHDRAWN: dict[str, str | None] = {
+    "drain": "drain",
+    "suspend": "suspend",
+    "rescale": "suspend",
+    "export_savepoint": None,
+    "dump": None,
+}
+"""What can be taken back, and what the run is no longer to do then. A cancelled run goes on nowhere, files that go are gone."""
+
+
+def withdraw(act: Act, asked: Row[Any]) -> None:
+    """Take back what no node has begun; the run goes on as if nobody had asked.
+
+    Raises:
+        StateConflict: (REST-030) it is under way, or is nothing that can be taken back.
+    """
+    # The run first, as whoever writes down its end does.
+    run = act.connection.execute(
+        select(execution.c.job_id, execution.c.wanted).where(execution.c.execution_id == asked.target).with_for_update()
+    ).first()
+    error = {"code": "REST-030", "message": f"withdrawn by {act.actor}"}
+    if asked.kind not in _WITHDRAWN or not never_begun(act, asked.id, error):
+        msg = "the operation can no longer be withdrawn"
+        raise StateConflict(
+            msg, code="REST-030", found=f"{asked.kind}, {asked.status}", hint="wait for its end, or cancel the run"
+        )
+    if run is not None and run.wanted is not None and run.wanted == _WITHDRAWN[asked.kind]:
+        _wanted_again(act, asked, run.job_id)
+
+
+def _wanted_again(act: Act, asked: Row[Any], job_id: int) -> None:
+    its_run = execution.c.execution_id == asked.target, execution.c.status.in_(OWNED)
+    act.connection.execute(update(execution).where(*its_run).values(wanted=None, wanted_at=None))
+    if asked.kind in STOP_MODES:
+        streams = job_definition.c.id == job_id, job_definition.c.job_type == "STREAMING"
+        act.connection.execute(update(job_definition).where(*streams).values(desired="RUNNING"))
 
 
 def _raced() -> StateConflict:

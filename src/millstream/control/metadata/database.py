@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from millstream.database.url import DatabaseUrl, address_of
 from millstream.errors import ExternalFailure, InvalidStep
@@ -20,6 +21,8 @@ Clock = Callable[[], dt.datetime]
 _BUSY_MS = 5000
 _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", f"busy_timeout={_BUSY_MS}")
 """Per connection: SQLite takes orphan rows otherwise, and gives up at once where another writes."""
+_AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
+"""It does not answer, or every connection of this process waits for it already."""
 _READS: dict[str, Any] = {"reads": True}
 _CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
@@ -27,7 +30,11 @@ _CONNECT: dict[str, Any] = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
 }
+"""A line that is cut is given up within seconds, also while something is on its way."""
+_IDLE_MS = 10_000
+"""A process that stands still in a transaction loses it then: others wait for its locks, those who look for the dead first."""
 
 
 def utc_now() -> dt.datetime:
@@ -63,7 +70,7 @@ class Metadata:
         try:
             with self.engine.begin() as connection:
                 yield connection
-        except (OperationalError, InterfaceError) as problem:
+        except _AWAY as problem:
             raise _unreachable(self.url, problem) from problem
         except DBAPIError as problem:
             if problem.connection_invalidated:
@@ -76,7 +83,7 @@ class Metadata:
         try:
             with self.engine.connect().execution_options(**_READS) as connection:
                 yield connection
-        except (OperationalError, InterfaceError) as problem:
+        except _AWAY as problem:
             raise _unreachable(self.url, problem) from problem
 
     def now(self, connection: Connection) -> dt.datetime:
@@ -128,7 +135,10 @@ def _sqlite(url: DatabaseUrl) -> Engine:
 def _postgres(url: DatabaseUrl) -> Engine:
     def connect() -> Any:
         # libpq reads the url itself: hosts, sockets and parameters mean here what they mean everywhere.
-        return psycopg.connect(url.driver, **_CONNECT)
+        made = psycopg.connect(url.driver, **_CONNECT)
+        made.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_MS}")
+        made.commit()
+        return made
 
     return create_engine("postgresql+psycopg://", creator=connect, pool_pre_ping=True, pool_size=5, max_overflow=15)
 

@@ -6,9 +6,9 @@ import base64
 import re
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
-from millstream.control.act import acting
+from millstream.control.act import Act, acting, reading
 from millstream.control.dispatcher.stopping import run_of
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.nodes import node
@@ -86,21 +86,29 @@ class ChannelCalls:
         return page
 
     def _place(self, run: str) -> RunPlace:
-        """The node that claimed the run last."""
-        with acting(self._metadata) as act:
-            identifier = run_of(act, run).execution_id
-            claimed = run_event.c.execution_id == identifier, run_event.c.to_status == "INITIALIZING"
-            claims = select(run_event.c.actor, run_event.c.token).where(*claimed).order_by(run_event.c.seq.desc())
-            last = act.connection.execute(claims.limit(1)).first()
-            name = None if last is None else _ACTOR.fullmatch(last.actor)
-            row = None if name is None else act.connection.execute(select(node).where(node.c.id == name[1])).first()
-        if last is None or row is None or row.address is None:
+        """The node that has the run, or claimed it last."""
+        with reading(self._metadata) as act:
+            found = run_of(act, run)
+            owner, token = _last_owner(act, found)
+            row = None if owner is None else act.connection.execute(select(node).where(node.c.id == owner)).first()
+        if row is None or row.address is None:
             msg = "no node has had this run"
             raise UnknownName(msg, code="CTL-044", found=repr(run), hint="wait until it is claimed")
-        return RunPlace(identifier, last.token, row.address, row.channel_key)
+        return RunPlace(found.execution_id, token, row.address, row.channel_key)
 
     def _ask(self, place: RunPlace, question: str, **asked: object) -> Any:
         return _answered(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
+
+
+def _last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:
+    """Node and token of the newest claim. The row says it while a node has the run: events are forgotten after a while."""
+    if run.node_id is not None:
+        return run.node_id, run.token
+    claimed = run_event.c.execution_id == run.execution_id, run_event.c.to_status == "INITIALIZING"
+    claims = select(run_event.c.actor, run_event.c.token).where(*claimed).order_by(run_event.c.seq.desc())
+    last = act.connection.execute(claims.limit(1)).first()
+    name = None if last is None else _ACTOR.fullmatch(last.actor)
+    return (None, 0) if last is None or name is None else (name[1], last.token)
 
 
 def _answered(url: str, key: str, **asked: object) -> Any:

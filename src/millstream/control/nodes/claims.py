@@ -20,7 +20,7 @@ from millstream.control.metadata.upserts import insert_into
 TERM = dt.timedelta(seconds=15)
 """A lease that was not renewed for so long is another's to take."""
 _LOOKED_AT = 50
-"""Scheduled runs that a node reads to find one whose labels it has."""
+"""Scheduled runs that a node reads at once to find one whose labels it has; where there is none, it reads on."""
 
 
 class Claim(NamedTuple):
@@ -37,11 +37,24 @@ def lease_name(job_id: int, slot: int) -> str:
 
 def claim(act: Act, owner: str, labels: Mapping[str, str]) -> Claim | None:
     """Take the oldest scheduled run that is due and fits; `None` where there is none."""
-    for run in list(act.connection.execute(_due(act))):
-        token = _take_lease(act, lease_name(run.job_id, run.slot_no), owner) if _fits(run.settings, labels) else None
-        if token is not None:
-            return _claimed(act, run.id, owner, token)
+    beyond = 0
+    while rows := list(act.connection.execute(_due(act, beyond))):
+        for run in rows:
+            token = _taken(act, run, owner) if _fits(run.settings, labels) else None
+            if token is not None:
+                return _claimed(act, run.id, owner, token)
+        beyond = rows[-1].id
     return None
+
+
+def _taken(act: Act, run: Row[Any], owner: str) -> int | None:
+    """The token of a run that is locked, and whose lease nobody holds."""
+    # Only those that fit are locked: others may look at the rest meanwhile.
+    still = execution.c.id == run.id, execution.c.status == Status.SCHEDULED, execution.c.not_before <= act.now
+    free = select(execution.c.id).where(*still).with_for_update(skip_locked=True)
+    if act.connection.execute(free).first() is None:
+        return None
+    return _take_lease(act, lease_name(run.job_id, run.slot_no), owner)
 
 
 def _claimed(act: Act, identifier: int, owner: str, token: int) -> Claim:
@@ -63,14 +76,13 @@ def _claimed(act: Act, identifier: int, owner: str, token: int) -> Claim:
     return Claim(row, token)
 
 
-def _due(act: Act) -> Select[Any]:
+def _due(act: Act, beyond: int) -> Select[Any]:
     joined = execution.join(
         job_version, (job_version.c.job_id == execution.c.job_id) & (job_version.c.version == execution.c.job_version)
     )
     columns = execution.c.id, execution.c.job_id, execution.c.slot_no, job_version.c.settings
-    due = execution.c.status == Status.SCHEDULED, execution.c.not_before <= act.now
-    found = select(*columns).select_from(joined).where(*due).order_by(execution.c.id).limit(_LOOKED_AT)
-    return found.with_for_update(skip_locked=True, of=execution) if _is_postgres(act) else found
+    due = execution.c.status == Status.SCHEDULED, execution.c.not_before <= act.now, execution.c.id > beyond
+    return select(*columns).select_from(joined).where(*due).order_by(execution.c.id).limit(_LOOKED_AT)
 
 
 def _fits(settings: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -134,7 +146,3 @@ def expired(act: Act) -> list[Row[Any]]:
     joined = execution.join(lease, lease.c.name == name)
     matching = execution.c.status.in_(OWNED), lease.c.expires_at <= act.now, lease.c.token == execution.c.token
     return list(act.connection.execute(select(execution).select_from(joined).where(*matching).order_by(execution.c.id)))
-
-
-def _is_postgres(act: Act) -> bool:
-    return act.connection.dialect.name == "postgresql"

@@ -34,8 +34,10 @@ class DriverRequests:
                 if each.kind == "cancel" and owned.cancelled_at is None:
                     # From here on its time runs, whether the driver can be reached or not.
                     owned.cancelled_at = self._monotonic()
-                if each.id not in owned.asked and owned.link is not None and owned.link.is_connected:
-                    handed_on(act, each.id)
+                if each.id in owned.asked or owned.link is None or not owned.link.is_connected:
+                    continue
+                # One that was withdrawn in this moment is not asked for; one that an earlier process handed on is, again.
+                if each.status == "running" or handed_on(act, each.id):
                     self._ask(owned, each)
                     owned.asked.add(each.id)
 

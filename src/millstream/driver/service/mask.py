@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from millstream.redaction import HIDDEN
 
 _SHORTEST = 3
 """What is shorter stands in every other word: hiding it would tell what it is."""
-
-
 _SHORTEST_INNER = 6
+_OWN_NAME = re.compile(r"[a-z_]{1,32}")
+"""Names that reports give themselves."""
+_WORDS = frozenset({"id", "from", "to", "state", "status", "standing", "ended"})
+"""What a node goes by."""
+_WORD = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Mask:
@@ -34,6 +39,25 @@ class Mask:
             if form in content:
                 content = content.replace(form, HIDDEN.encode())
         return content
+
+    def hidden_in(self, value: Any) -> Any:
+        """A plain value without secrets in its texts; words of the protocol and numbers stay what they are."""
+        match value:
+            case str():
+                return self.hidden(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+            case dict():
+                return {self._name(name): self._part(name, each) for name, each in value.items()}
+            case list() | tuple():
+                return [self.hidden_in(each) for each in value]
+            case _:
+                return value
+
+    def _name(self, name: Any) -> Any:
+        return name if not isinstance(name, str) or _OWN_NAME.fullmatch(name) else self.hidden_in(name)
+
+    def _part(self, name: Any, value: Any) -> Any:
+        is_word = name in _WORDS and isinstance(value, str) and _WORD.fullmatch(value) is not None
+        return value if is_word else self.hidden_in(value)
 
 
 def _forms(value: str) -> Iterator[str]:

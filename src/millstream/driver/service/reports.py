@@ -74,8 +74,12 @@ class Reports:
         try:
             line = encode_line(report)
         except BadLine:
-            line = encode_line(msgspec.structs.replace(report, body=_shortened(body)))
-        return self._mask.hidden(line)
+            report = msgspec.structs.replace(report, body=_shortened(body))
+            line = encode_line(report)
+        if self._mask.hidden(line) == line:
+            return line
+        # In its texts, not in the line: a secret may be a number, or a word that lines have for themselves.
+        return encode_line(msgspec.structs.replace(report, body=self._mask.hidden_in(msgspec.to_builtins(report.body))))
 
     def _forget(self, kind: ReportType) -> None:
         """A newer report says everything that this one did."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from millstream.server.asking import Asks, guarded
 from millstream.server.refusing import refuse_for_now
@@ -17,6 +18,21 @@ from millstream.server.streams.topics import topics_of
 
 router = APIRouter(tags=["events"])
 _RETRY = 30.0
+
+
+class EventStream(StreamingResponse):
+    """An answer without end; `closed` is called when it ends, also for a client that left before it began."""
+
+    def __init__(self, told: AsyncIterator[str], closed: Callable[[], None]) -> None:
+        super().__init__(told, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        self._closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._closed()
 
 
 @router.get("/events", **guarded("viewer"), summary="What happens, as it happens", response_class=StreamingResponse)
@@ -34,13 +50,10 @@ async def stream_events(
         hint = "share one stream between all that read it"
         refuse_for_now("REST-016", "too many streams are open", hint=hint, wait=_RETRY)
 
-    async def counted() -> AsyncIterator[str]:
+    async def told() -> AsyncIterator[str]:
         figures = asking.service.figures
-        try:
-            with contextlib.nullcontext() if figures is None else figures.server.streaming():
-                async for text in feed(asking.service, hub, wanted, last_event_id):
-                    yield text
-        finally:
-            hub.counts.closed(caller)
+        with contextlib.nullcontext() if figures is None else figures.server.streaming():
+            async for text in feed(asking.service, hub, wanted, last_event_id):
+                yield text
 
-    return StreamingResponse(counted(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return EventStream(told(), lambda: hub.counts.closed(caller))

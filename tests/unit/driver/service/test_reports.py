@@ -123,3 +123,14 @@ def test_a_run_that_has_ended_is_in_no_other_state(made):
         states.enter(state, "why")
     told = [decode_report(each.line, run="r").body["to"] for each in reports.missed(0)]
     assert told == ["INITIALIZING", "CANCELLING", "CANCELLED"]
+
+
+@pytest.mark.parametrize("secret", ["5432", "RUN", "run", "1234", "seq", "true", "null", "body"])
+def test_a_secret_that_lines_are_made_of_breaks_none(made, secret):
+    mask = Mask()
+    mask.learn([secret])
+    reports = made(mask=mask)
+    body = {"to": "RUNNING", "id": "ab12345432", "done": True, "error": None, "cause": f"with {secret}"}
+    told = decode_report(reports.report("state", {**body, "rows": 15432, "seen": [{f"by/{secret}": secret}]}), run="r")
+    assert (told.seq, told.token) == (1, 2)
+    assert told.body == {**body, "cause": "with ***", "rows": 15432, "seen": [{"by/***": "***"}]}

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from sqlalchemy import select
 
+from millstream.control.dispatcher.stopping import withdraw
 from millstream.control.metadata.tables.access import operation
-from millstream.control.operations import failed, operation_of
-from millstream.control.refusals import StateConflict
+from millstream.control.operations import operation_of
 from millstream.server.asking import Asks, guarded
 from millstream.server.idempotency import KEPT
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
@@ -45,12 +45,8 @@ def get_operation(operation: OperationId, asking: Asks) -> OperationShown:
 
 @router.delete("/operations/{operation}", status_code=204, **guarded("operator"), summary="Withdraw an operation")
 def withdraw_operation(operation: OperationId, asking: Asks) -> None:
-    """Take back what no node has begun; 409 for the rest."""
+    """Take back what no node has begun; 409 for the rest, and for a cancel."""
     with asking.acting() as act:
         row = operation_of(act, operation)
-        if row.status != "pending":
-            msg = "the operation is no longer pending"
-            hint = "wait for its end, or cancel the run"
-            raise StateConflict(msg, code="REST-030", found=row.status, hint=hint)
-        failed(act, operation, {"code": "REST-030", "message": f"withdrawn by {act.actor}"})
+        withdraw(act, row)
         asking.audit(act, "operation.withdraw", operation, before={"kind": row.kind, "target": row.target})
