@@ -194,7 +194,8 @@ def test_what_is_to_run_is_started_again(act, job, metadata):
 
 def test_what_is_started_again_goes_on_as_it_began(act, job):
     with act() as a:
-        start(a, "orders", StartOptions(params={"region": "eu"}, parallelism=3), slot=2)
+        options = StartOptions(params={"region": "eu"}, parallelism=3, from_savepoint="/s", ignore_state_once=True)
+        start(a, "orders", options, slot=2)
         a.connection.execute(execution.update().values(status="SUSPENDED"))
         revive(a)
         newest = a.connection.execute(select(execution).order_by(execution.c.id.desc())).first()

@@ -96,7 +96,7 @@ def revive(act: Act) -> None:
         newest = _newest_run(act, job.id)
         if newest is None or newest.status in (Status.COMPLETED, Status.DEAD):
             continue
-        options = msgspec.convert(newest.options, StartOptions)
+        options = msgspec.convert(newest.options, StartOptions).going_on()
         start_run(act, job, options, trigger=f"desired:{newest.execution_id}", slot=newest.slot_no)
 
 

@@ -42,7 +42,7 @@ def go_on(act: Act, run: Row[Any], savepoint: str | None) -> None:
     for operation in open_operations(act, run.execution_id, (RESCALE,)):
         parallelism = operation.result["wish"]["parallelism"]
         job = _with_parallelism(act, run.job_id, parallelism)
-        before = msgspec.convert(run.options, StartOptions)
+        before = msgspec.convert(run.options, StartOptions).going_on()
         options = msgspec.structs.replace(before, from_savepoint=savepoint, parallelism=parallelism, version=None)
         started = start_run(act, job, options, trigger=f"rescale:{operation.id}", slot=run.slot_no)
         if started is not None:

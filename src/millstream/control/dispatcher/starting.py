@@ -36,6 +36,14 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     fire_time: str | None = None
     version: int | None = None
 
+    def going_on(self) -> StartOptions:
+        """Of a run that goes on where one with these ended: what was said of where that one begins is done."""
+        begun = {name: getattr(StartOptions(), name) for name in _OF_BEGINNING}
+        return msgspec.structs.replace(self, **begun)
+
+
+_OF_BEGINNING = ("from_savepoint", "allow_dropped_state", "ignore_state_once", "on_newer_output", "carry")
+
 
 def options_of(given: dict[str, Any]) -> StartOptions:
     """What was asked for, checked.
