@@ -24,7 +24,13 @@ class _CronField(NamedTuple):
     @property
     def known(self) -> str:
         words = f" or {self.words[0]}-{self.words[-1]}" if self.words else ""
-        return f"*, {self.low}-{self.high}{words}, lists (1,2), ranges (1-3), steps (*/2){self.extras}"
+        forms = "lists (1,2), ranges (1-3), steps (*/2, 1-9/2, 5/10 from 5 on)"
+        return f"*, {self.low}-{self.high}{words}, {forms}{self.extras}"
+
+    @property
+    def largest_step(self) -> int:
+        """With a larger one nothing is left but the first value, which nobody writes like that on purpose."""
+        return self.high - self.low + 1
 
     def number(self, text: str) -> int | None:
         """What a single value means; `None` if it is none of this field."""
@@ -63,7 +69,14 @@ def checked_expression(expression: object) -> str:
             if problem is not None:
                 what = f"{field.name}: {problem}"
                 raise _wrong_field(what, part, field.known)
-    return " ".join(fields)
+    return " ".join(",".join(_plain(part) for part in text.split(",")) for text in fields)
+
+
+def _plain(part: str) -> str:
+    """A range of one value has no step: cronsim would take it for one without an end."""
+    low, dash, rest = part.partition("-")
+    high, slash, _ = rest.partition("/")
+    return low if dash and slash and low == high else part
 
 
 def _problem(field: _CronField, part: str) -> str | None:
@@ -72,6 +85,8 @@ def _problem(field: _CronField, part: str) -> str | None:
     body, slash, step = part.partition("/")
     if slash and not (_NUMBER.fullmatch(step) and int(step) > 0):
         return "a step is a whole number above zero"
+    if slash and int(step) > field.largest_step:
+        return f"a step is at most {field.largest_step} here"
     if body == "*":
         return None
     low_text, dash, high_text = body.partition("-")

@@ -151,15 +151,16 @@ def past_fires(
 
 
 def shown_schedule(stored: StoredSchedule, now: dt.datetime) -> dict[str, Any]:
-    """A schedule for people."""
+    """A schedule for people. What waits for events has no next time: the stored one says when the loop looks again."""
+    fires = next_fires(stored, now)
     return {
         "job": stored.job,
         "schedule": stored_spec(stored.spec),
         "enabled": stored.enabled,
         "revision": stored.revision,
         "revised_at": stored.revised_at,
-        "next_trigger_time": stored.next_time if stored.enabled else None,
-        "next": next_fires(stored, now),
+        "next_trigger_time": stored.next_time if stored.enabled and fires else None,
+        "next": fires,
     }
 
 

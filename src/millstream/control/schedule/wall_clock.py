@@ -30,7 +30,8 @@ def zone_named(name: object) -> zoneinfo.ZoneInfo:
 
 @functools.cache
 def _zone_names() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
+    # What these mean is a matter of each machine.
+    return frozenset(zoneinfo.available_timezones() - {"localtime", "Factory", "posixrules"})
 
 
 def offset_at(zone: zoneinfo.ZoneInfo, instant: dt.datetime) -> dt.timedelta:

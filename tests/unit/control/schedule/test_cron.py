@@ -64,6 +64,9 @@ CASES = [
     # Lists, ranges, steps.
     ("0-10/5,59 23 * * *", "UTC", "2026-01-01T23:06", ["2026-01-01T23:10", "2026-01-01T23:59", "2026-01-02T23:00"]),
     ("5/20 4 * * *", "UTC", "2026-01-01T04:30", ["2026-01-01T04:45", "2026-01-02T04:05"]),
+    ("0 6-6/6 * * *", "UTC", "2026-01-01T00:00", ["2026-01-01T06:00", "2026-01-02T06:00", "2026-01-03T06:00"]),
+    ("8-8/1,9 4 * * *", "UTC", "2026-01-01T00:00", ["2026-01-01T04:08", "2026-01-01T04:09", "2026-01-02T04:08"]),
+    ("0 0 * * SAT-SAT/1", "UTC", "2026-01-01T00:00", ["2026-01-03T00:00", "2026-01-10T00:00"]),
     ("59 23 31 12 *", NEW_YORK, "2026-06-01T00:00", ["2027-01-01T04:59"]),
     ("* * * * *", "UTC", "2026-01-01T00:00:30", ["2026-01-01T00:01", "2026-01-01T00:02"]),
 ]
@@ -139,6 +142,8 @@ def test_fires_around_a_change_are_those_of_a_second_implementation(minute, hour
         ("* * * * 8", ["day of week", "'8'", "0-7"]),
         ("* 22-2 * * *", ["hour", "'22-2'", "runs upwards"]),
         ("*/0 * * * *", ["minute", "'*/0'", "above zero"]),
+        ("*/61 * * * *", ["minute", "'*/61'", "at most 60"]),
+        ("0 0 * */13 *", ["month", "'*/13'", "at most 12"]),
         ("1,,2 * * * *", ["minute", "''"]),
         ("* * * * MONL", ["day of week", "'MONL'"]),
         ("* * * * 1#6", ["day of week", "'1#6'", "5#2"]),
@@ -163,7 +168,7 @@ def test_a_date_that_does_not_exist_is_refused(expression):
         cron_times(expression, "UTC")
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berln", "../etc/passwd", "", "localtime/x", "CEST"])
+@pytest.mark.parametrize("zone", ["Europe/Berln", "../etc/passwd", "", "localtime/x", "CEST", "localtime", "Factory"])
 def test_a_zone_that_does_not_exist_is_refused(zone):
     with pytest.raises(InvalidStep, match="CTL-203"):
         cron_times("* * * * *", zone)
