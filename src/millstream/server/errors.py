@@ -100,6 +100,7 @@ def _known(problem: Exception) -> MillstreamError | None:
                 "REST-006", "a value does not fit the place it is stored in", hint="use a shorter or smaller one"
             )
         case OSError():
+            _log.error("files or connections of the server failed", exc_info=problem)
             return ExternalFailure("the server's own files or connections failed", hint="see the server's log")
     return None
 

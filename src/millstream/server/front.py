@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +13,7 @@ from millstream.server.access.audit import write_refusal
 from millstream.server.access.gate import SAFE
 from millstream.server.errors import error_answer, status_of
 from millstream.server.facts import RequestFacts, open_facts
+from millstream.server.refusing import refused
 from millstream.server.service import Service
 
 CONTENT_POLICY = (
@@ -58,10 +60,10 @@ class Front:
 
         try:
             await self._app(scope, receive, sent)
-        except Exception as problem:
+        except (Exception, asyncio.CancelledError) as problem:
             if has_begun:
                 raise
-            answer = error_answer(problem, facts)
+            answer = error_answer(problem if isinstance(problem, Exception) else _going_down(), facts)
             await self._audit(scope, facts)
             await answer(scope, receive, sent)
         finally:
@@ -92,3 +94,9 @@ class Front:
         action = f"{scope['method']} {getattr(scope.get('route'), 'path', '')}".strip()
         names: dict[str, Any] = {"caller": facts.caller, "request_id": facts.id, "problem": problem}
         await run_in_threadpool(write_refusal, self._service.metadata, action, scope["path"], **names)
+
+
+def _going_down() -> Exception:
+    """The server ends, and this request took longer than it waits: what it did may be written down or not."""
+    hint = "ask again, under the same Idempotency-Key where it changes something"
+    return refused("REST-052", "the server goes down", hint=hint)

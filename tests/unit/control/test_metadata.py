@@ -58,6 +58,23 @@ def test_an_older_and_a_newer_schema_are_refused(metadata):
             act(metadata)
 
 
+@pytest.mark.parametrize("revision", ["0", "9999", "", "0001;"])
+def test_a_revision_that_there_is_not_is_refused(metadata, revision):
+    with pytest.raises(SchemaMismatch, match=r"CTL-005.*known: 0001, .*, base"):
+        migrate.downgrade(metadata, to=revision)
+    migrate.check(metadata)
+
+
+def test_a_full_disk_is_told_as_such(tmp_path):
+    small = Metadata(f"sqlite:///{tmp_path}/small.db")
+    with small.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE much (content BLOB)")
+    with pytest.raises(ExternalFailure, match=r"CTL-002.*is full.*make room"), small.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 3")
+        connection.exec_driver_sql("INSERT INTO much VALUES (zeroblob(1000000))")
+    small.close()
+
+
 def test_times_have_a_zone(metadata, job):
     with metadata.begin() as connection:
         read = connection.execute(select(job_definition.c.create_time)).scalar_one()

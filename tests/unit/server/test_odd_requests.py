@@ -1,6 +1,8 @@
 """Requests as nobody should send them: each gets the one error object."""
 
+import asyncio
 import contextlib
+import json
 
 import pytest
 from starlette.testclient import TestClient
@@ -8,6 +10,7 @@ from tests.unit.server.world import bearer, definition, job_body, plan_here, ser
 
 from millstream.errors import ExternalFailure, MillstreamError
 from millstream.server.app import create_app
+from millstream.server.front import Front
 from millstream.server.limits import Limits
 
 FIELDS = {"code", "message", "details", "how_to_fix", "request_id"}
@@ -184,6 +187,35 @@ def test_what_is_not_the_callers_mistake(metadata, problem, status, code):
         assert "hunter2" not in answer.text
         assert "Traceback" not in answer.text
         assert (answer.headers.get("retry-after") is not None) == (status == 503)
+
+
+def test_a_server_that_goes_down_says_so(metadata):
+    asked = asyncio.Event()
+
+    async def waits(scope, receive, send):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def cut_off():
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": [], "client": ("127.0.0.1", 1)}
+        task = asyncio.create_task(Front(waits, service_of(metadata))(scope, receive, send))
+        await asked.wait()
+        task.cancel()
+        await task
+        return sent
+
+    start, body = asyncio.run(cut_off())
+    assert start["status"] == 503
+    assert json.loads(body["body"])["code"] == "REST-052"
+    assert b"retry-after" in dict(start["headers"])
 
 
 def test_a_database_that_is_away(metadata, tmp_path):

@@ -23,6 +23,8 @@ _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", f"busy_ti
 """Per connection: SQLite takes orphan rows otherwise, and gives up at once where another writes."""
 _AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
 """It does not answer, or every connection of this process waits for it already."""
+_FULL = "disk is full"
+"""What SQLite says then; PostgreSQL, which goes on without writing, says `No space left on device` in an error of its own."""
 _READS: dict[str, Any] = {"reads": True}
 _CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
@@ -144,6 +146,8 @@ def _postgres(url: DatabaseUrl) -> Engine:
 
 
 def _unreachable(url: DatabaseUrl, problem: Exception) -> ExternalFailure:
-    msg = "the service's database does not answer"
-    found = f"{url.shown}: {problem.__cause__ or problem}"
-    return ExternalFailure(msg, code="CTL-002", found=found, hint="start it; what was under way is done again then")
+    why = str(problem.__cause__ or problem)
+    is_full = _FULL in why
+    msg = "the disk of the service's database is full" if is_full else "the service's database does not answer"
+    hint = f"{'make room' if is_full else 'start it'}; what was under way is done again then"
+    return ExternalFailure(msg, code="CTL-002", found=f"{url.shown}: {why}", hint=hint)

@@ -29,7 +29,18 @@ def upgrade(metadata: Metadata, *, to: str = "head") -> tuple[str | None, str | 
 
 
 def downgrade(metadata: Metadata, *, to: str) -> None:
-    """Take revisions back, for tests of them and for an upgrade that was a mistake."""
+    """Take revisions back, for tests of them and for an upgrade that was a mistake.
+
+    Raises:
+        SchemaMismatch: (CTL-005) there is no such revision.
+    """
+    known = [script.revision for script in _scripts().walk_revisions()]
+    if to not in {*known, "base"}:
+        msg = "there is no such revision of the schema"
+        hint = "name one, or base for an empty database"
+        raise SchemaMismatch(
+            msg, code="CTL-005", found=repr(to), known=", ".join([*reversed(known), "base"]), hint=hint
+        )
     with _alone(metadata) as connection:
         command.downgrade(_config(connection), to)
 
