@@ -18,6 +18,7 @@ from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
 from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
@@ -40,6 +41,8 @@ class ServerOptions(NamedTuple):
     labels: Mapping[str, str] = {}
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies that have TLS and stand between browsers and this server."""
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
@@ -93,7 +96,8 @@ def _service(
         metadata=metadata,
         planner=planner,
         signing_key=signing_key(options.data / "signing.key"),
-        has_tls=options.tls_certificate is not None,
+        has_tls=options.tls_certificate is not None or bool(options.proxies),
+        proxies=networks_of(options.proxies),
         channel=ChannelCalls(metadata),
         wake=plane.wake,
         keys=KeyRing(known.keys),

@@ -73,18 +73,25 @@ def start(
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
     ] = None,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Listen beyond this machine without TLS, behind a proxy that has it.")
+        bool, typer.Option("--plain-http", help="Listen beyond this machine without TLS: tokens travel in the open.")
     ] = False,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--behind-tls-proxy",
+            metavar="ADDRESS",
+            help="Browsers come by https through a proxy at this address or network, whose X-Forwarded-For is believed.",
+        ),
+    ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = "text",
     debug: Debug = False,
 ) -> None:
     """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
     with log_lines(log_level, log_format), reported(debug=debug):
-        if host not in _LOOPBACK and tls_certificate is None and not plain_http:
-            msg = "tokens would travel in the open beyond this machine"
-            hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
-            raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+        _refuse_no_networks(proxies or [])
+        if host not in _LOOPBACK and tls_certificate is None and not (plain_http or proxies):
+            raise _in_the_open(host)
         from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
@@ -102,10 +109,28 @@ def start(
             keys=keys,
             tls_certificate=tls_certificate,
             tls_key=tls_key,
+            proxies=tuple(proxies or ()),
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
+
+
+def _in_the_open(host: str) -> BadTarget:
+    msg = "tokens would travel in the open beyond this machine"
+    hint = "pass --tls-cert and --tls-key, or --behind-tls-proxy with the address of a proxy that has TLS"
+    return BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+
+
+def _refuse_no_networks(given: list[str]) -> None:
+    from millstream.server.access.proxies import networks_of
+
+    try:
+        networks_of(given)
+    except ValueError as problem:
+        msg = "--behind-tls-proxy takes the address of the proxy, or a network it is in"
+        known = "such as 127.0.0.1 or 10.0.0.0/24"
+        raise BadTarget(msg, code="CLI-021", found=str(problem), known=known, hint="correct it") from None
 
 
 def _ready(url: str, token_file: Path) -> None:
