@@ -16,7 +16,7 @@ from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
-from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
+from millstream.control.plane import ControlPlane, NodeOptions, RunningNode, reach_of
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
@@ -46,6 +46,8 @@ class ServerOptions(NamedTuple):
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
+    allows_private: bool = False
+    """Whether job files may reach into private networks."""
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -68,7 +70,8 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
-    plane, planner = ControlPlane(metadata, node, watched=options.watched), PlannerAhead()
+    plane = ControlPlane(metadata, node, watched=options.watched)
+    planner = PlannerAhead(reach_of(node_options(options), metadata))
     service = _service(options, metadata, plane, node, planner)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)
@@ -118,6 +121,8 @@ def node_options(options: ServerOptions) -> NodeOptions:
         options.keys or options.data / "keys.json",
         labels=options.labels,
         warm=options.warm,
+        allows_private=options.allows_private,
+        closed=(options.data,),
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 

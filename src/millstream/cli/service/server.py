@@ -45,6 +45,12 @@ WarmMaster = Annotated[
     str | None,
     typer.Option("--warm-master", metavar="MASTER", help="Where they will run, to wait from the first run on."),
 ]
+AllowPrivate = Annotated[
+    bool,
+    typer.Option(
+        "--allow-private-addresses", help="Job files may say that the http connector reaches into private networks."
+    ),
+]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -83,15 +89,14 @@ def start(
             help="Browsers come by https through a proxy at this address or network, whose X-Forwarded-For is believed.",
         ),
     ] = None,
+    allows_private: AllowPrivate = False,
     log_level: LogLevel = None,
     log_format: LogFormat = "text",
     debug: Debug = False,
 ) -> None:
     """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
     with log_lines(log_level, log_format), reported(debug=debug):
-        _refuse_no_networks(proxies or [])
-        if host not in _LOOPBACK and tls_certificate is None and not (plain_http or proxies):
-            raise _in_the_open(host)
+        _check_address(host, proxies or [], is_safe=tls_certificate is not None or plain_http)
         from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
@@ -112,21 +117,20 @@ def start(
             proxies=tuple(proxies or ()),
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            allows_private=allows_private,
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 
 
-def _in_the_open(host: str) -> BadTarget:
-    msg = "tokens would travel in the open beyond this machine"
-    hint = "pass --tls-cert and --tls-key, or --behind-tls-proxy with the address of a proxy that has TLS"
-    return BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
-
-
-def _refuse_no_networks(given: list[str]) -> None:
+def _check_address(host: str, proxies: list[str], *, is_safe: bool) -> None:
+    if host not in _LOOPBACK and not is_safe and not proxies:
+        msg = "tokens would travel in the open beyond this machine"
+        hint = "pass --tls-cert and --tls-key, or --behind-tls-proxy with the address of a proxy that has TLS"
+        raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
     from millstream.server.access.proxies import networks_of
 
     try:
-        networks_of(given)
+        networks_of(proxies)
     except ValueError as problem:
         msg = "--behind-tls-proxy takes the address of the proxy, or a network it is in"
         known = "such as 127.0.0.1 or 10.0.0.0/24"

@@ -14,6 +14,7 @@ from millstream.control.dispatcher.definitions import Submission
 from millstream.control.secrets.config import set_setting
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.settings import settings_of
+from millstream.control.tuning import beyond_tuning
 from millstream.errors import InvalidStep
 from millstream.server.asking import Asking, short_enough
 from millstream.server.routes.jobs.config import ConfigBody, entry_of
@@ -54,7 +55,7 @@ def submission_of(asking: Asking, body: JobBody) -> Submission:
     """The job, compiled; nothing is written yet.
 
     Raises:
-        RequestRefused: (REST-011) code needs an author.
+        RequestRefused: (REST-011) code needs an author, and so do settings that do more than tune a run.
         InvalidStep: (REST-028) the definition names another job or type than the request.
         MillstreamError: what is wrong with the job itself.
     """
@@ -62,6 +63,8 @@ def submission_of(asking: Asking, body: JobBody) -> Submission:
     if definition["kind"] == "code":
         asking.demand("author", "a job with code")
     settings = settings_of(body.settings)
+    for what in beyond_tuning(settings):
+        asking.demand("author", what)
     planned = asking.service.planner(definition, code=_code(asking, body), parallelism=body.parallelism)
     short_enough("the name of the job", planned.name, 128)
     _refuse_other("name", body.name, planned.name)
