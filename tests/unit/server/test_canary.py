@@ -52,7 +52,7 @@ def packed(text):
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def service(request, tmp_path):
+def real(request, tmp_path):
     url = (
         f"sqlite:///{tmp_path}/metadata.db"
         if request.param == "sqlite"
@@ -111,7 +111,8 @@ def streamed(service, run):
     return heard
 
 
-def test_a_canary_is_found_nowhere(service, postgres, tmp_path):
+def test_a_canary_is_found_nowhere(real, postgres, tmp_path):
+    service = real
     run = plant(service, tmp_path, new_database(postgres))
     sha256 = service.asked("GET", "/artifacts", 200).json()["items"][0]["sha256"]
     service.until(lambda: "told" in logs(service, run), lambda: logs(service, run))
@@ -149,12 +150,38 @@ def ended(service, run):
     return str(told) if told["status"] in ("FAILED", "DEAD") else None
 
 
-def test_a_password_in_the_address_of_a_job_file_is_shown_to_nobody(service):
-    """It stands in the definition, which is the job; people are shown stars, and told to name it instead."""
+@pytest.mark.parametrize(
+    ("url", "is_taken"),
+    [
+        (f"postgresql://ada:{SECRETS['URL']}@h/x", False),
+        (f"postgresql://ada@h/x?password={SECRETS['URL']}", False),
+        (f"mysql://ada:{SECRETS['URL']}@h/x", False),
+        ("postgresql://ada:${secret:PG}@h/x", True),
+        ("postgresql://ada@h/x", True),
+    ],
+)
+def test_a_password_in_an_address_is_not_taken(admin, url, is_taken):
+    """The definition is stored, and shown to whoever may see the job: a password is named in it."""
     document = definition("addressed")
-    document["steps"][1]["to"] = {"jdbc": {"url": f"postgresql://ada:{SECRETS['URL']}@h/x", "table": "t"}}
-    service.asked("POST", "/jobs", 201, json={"dag_definition": document, "settings": {"engine": "local"}})
-    for path in ("", "/versions", "/versions/1", "/versions/1/plan?layer=stream", "/plan", "/config"):
-        answer = service.client.get(f"/jobs/addressed{path}")
-        assert held(SECRETS, answer.content) == [], (path, answer.text[:2000])
-    assert held(SECRETS, service.client.get("/audit").content) == []
+    document["steps"][1]["to"] = {"jdbc": {"url": url, "table": "t"}}
+    if url.startswith("mysql"):
+        document = {"job": "addressed", "source": url}
+    answer = admin.post("/v1/jobs", json={"dag_definition": document, "settings": {"engine": "local"}})
+    assert (answer.status_code == 201) == is_taken, answer.text
+    assert is_taken or answer.json()["code"] == "CTL-316"
+    for path in (
+        "/jobs",
+        "/jobs/addressed",
+        "/jobs/addressed/versions/1",
+        "/jobs/addressed/plan?layer=stream",
+        "/audit",
+    ):
+        assert held(SECRETS, answer.content + admin.get(f"/v1{path}").content) == [], path
+
+
+def test_an_address_that_only_looks_like_it_is_taken(admin):
+    refused = {"dag_definition": definition(), "settings": {"confs": {"spark.x.password": "hunter2"}}}
+    assert admin.post("/v1/jobs", json=refused).json()["code"] == "CTL-316"
+    document = definition()
+    document["steps"][0]["from"] = {"http": {"url": "http://api.example.com:8080/@scope/x", "records": "data"}}
+    assert admin.post("/v1/jobs", json={"dag_definition": document}).status_code == 201

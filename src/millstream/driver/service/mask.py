@@ -64,7 +64,7 @@ def _forms(value: str) -> Iterator[str]:
     """A value as text, in urls, in JSON, in Python's `repr`, in headers and as hex digits; logs have lines, so each line too."""
     for text in {value, *value.splitlines()}:
         written = json.dumps(text)[1:-1]
-        yield from (text, quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
+        yield from (text, quote(text), quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
         yield from (written, json.dumps(text, ensure_ascii=False)[1:-1])
         yield base64.b64encode(text.encode()).decode()
         yield from (text.encode().hex(), text.encode().hex().upper())
