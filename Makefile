@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Short runs gain more from a quick start than from the JVM's best code.
 demo demo-recovery demo-kafka test chaos: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
-.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers promtool unit lint fmt chaos chaos-control model bench bench-connectors fuzz-rest clean
+.PHONY: help setup lock java demo demo-recovery demo-kafka servers serve test test-s3 test-brokers promtool unit lint fmt chaos chaos-control model bench bench-connectors fuzz-rest sbom clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -103,6 +103,9 @@ fmt: $(STAMP)  ## format and fix what can be fixed
 
 fuzz-rest: $(STAMP)  ## requests made from the OpenAPI document: CASES=10000 SEED=1
 	@$(BIN)/python -W ignore -m tests.unit.server.fuzz $(or $(CASES),10000) --seed $(or $(SEED),1)
+
+sbom: $(STAMP)  ## what is installed, as CycloneDX JSON in sbom.json
+	@$(BIN)/python scripts/sbom.py sbom.json
 
 bench: setup  ## benchmarks: our figure and the rival's from one run
 	@$(BIN)/python -m benchmarks

@@ -59,6 +59,7 @@ def start_service(folder: Path, port: str) -> tuple[subprocess.Popen[str], str]:
         str(folder / "data"),
         "--port",
         port,
+        "--allow-private-addresses",  # the shop's API is on this machine
     ]
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config")}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from millstream.contract.reach import Reach
 from millstream.errors import Domain, Fenced, MillstreamError
 
 VERSION = 1
@@ -70,6 +71,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     confs: dict[str, str] = {}
     epochs: dict[str, Any] = {}
     """What an `EpochPolicy` is to have other than by default."""
+    reach: Reach = Reach()
+    """What a definition that is data may reach."""
     config: dict[str, Any] = {}
     """Settings of the job that change its steps: `source.batch.size` and others of `plan/job_config.py`."""
     on_stop: Literal["cancel", "suspend", "drain"] | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream import __version__
+from millstream.contract.reach import Reach
 from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.disposing import dispose_asked
@@ -54,6 +55,17 @@ class NodeOptions(NamedTuple):
     channel_port: int = 0
     shown_host: str | None = None
     warm: WarmLimits = WarmLimits()
+    allows_private: bool = False
+    """Whether job files may reach into private networks."""
+    closed: tuple[Path, ...] = ()
+    """Further files and folders that no job file may name."""
+
+
+def reach_of(options: NodeOptions, metadata: Metadata) -> Reach:
+    """What jobs that are data may reach: nothing of what the service keeps for itself."""
+    own = (options.data, options.checkpoints, options.artifacts, options.keys, *options.closed)
+    database = [metadata.url.path] if metadata.is_sqlite else []
+    return Reach(private=options.allows_private, closed=(*map(str, own), *database))
 
 
 class RunningNode:
@@ -73,7 +85,7 @@ class RunningNode:
             metadata,
             self._offer(options),
             drivers,
-            Places(options.checkpoints, code.folder),
+            Places(options.checkpoints, code.folder, reach_of(options, metadata)),
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
         )

@@ -22,6 +22,8 @@ class Limits:
     logins_per_minute: int = 5
     streams: int = 10
     stream_seconds: float = 900.0
+    recheck_seconds: float = 2.0
+    """How long a stream may go on after its caller's rights have ended."""
     stream_queue: int = 100
     poll_seconds: float = 0.25
     comment_seconds: float = 15.0

@@ -16,8 +16,9 @@ from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
-from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
+from millstream.control.plane import ControlPlane, NodeOptions, RunningNode, reach_of
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
 from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
@@ -40,9 +41,13 @@ class ServerOptions(NamedTuple):
     labels: Mapping[str, str] = {}
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies that have TLS and stand between browsers and this server."""
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
+    allows_private: bool = False
+    """Whether job files may reach into private networks."""
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -65,7 +70,8 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
-    plane, planner = ControlPlane(metadata, node, watched=options.watched), PlannerAhead()
+    plane = ControlPlane(metadata, node, watched=options.watched)
+    planner = PlannerAhead(reach_of(node_options(options), metadata))
     service = _service(options, metadata, plane, node, planner)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)
@@ -93,7 +99,8 @@ def _service(
         metadata=metadata,
         planner=planner,
         signing_key=signing_key(options.data / "signing.key"),
-        has_tls=options.tls_certificate is not None,
+        has_tls=options.tls_certificate is not None or bool(options.proxies),
+        proxies=networks_of(options.proxies),
         channel=ChannelCalls(metadata),
         wake=plane.wake,
         keys=KeyRing(known.keys),
@@ -114,6 +121,8 @@ def node_options(options: ServerOptions) -> NodeOptions:
         options.keys or options.data / "keys.json",
         labels=options.labels,
         warm=options.warm,
+        allows_private=options.allows_private,
+        closed=(options.data,),
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 

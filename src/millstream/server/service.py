@@ -13,6 +13,7 @@ from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.server.access.proxies import IpNetwork
 from millstream.server.limits import Limits
 
 
@@ -63,7 +64,9 @@ class Service:
     limits: Limits = dataclasses.field(default_factory=Limits)
     monotonic: Callable[[], float] = time.monotonic
     has_tls: bool = False
-    """Whether browsers reach it by https: cookies are bound to that."""
+    """Whether browsers reach it by https, ours or a proxy's: cookies are bound to that."""
+    proxies: tuple[IpNetwork, ...] = ()
+    """The proxies that are believed when they say who asked them."""
     wake: Callable[[], None] = _nobody_waits
     """Called when something was started or asked for: who carries it out here need not wait for the next round."""
     channel: NodeChannel | None = None

@@ -9,12 +9,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import insert, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from tests.unit.control.conftest import NOON, submission
 
 from millstream.control.dispatcher.definitions import submit
 from millstream.control.metadata import database, migrate
 from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.tables.access import audit
 from millstream.control.metadata.tables.all import SCHEMA
 from millstream.control.metadata.tables.jobs import job_config, job_definition
 from millstream.control.metadata.tables.runs import execution, run_event
@@ -28,12 +29,12 @@ def test_migrations_give_what_the_tables_say(metadata):
     assert found == []
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
 def test_up_down_up_with_old_rows(metadata, act, revision):
     with act() as a:
         submit(a, submission("kept"))
     migrate.downgrade(metadata, to=revision)
-    assert migrate.upgrade(metadata)[1] == "0006"
+    assert migrate.upgrade(metadata)[1] == "0007"
     with metadata.begin() as connection:
         assert connection.execute(select(job_definition.c.job_name)).scalars().all() == ["kept"]
 
@@ -73,6 +74,20 @@ def test_a_full_disk_is_told_as_such(tmp_path):
         connection.exec_driver_sql("PRAGMA max_page_count = 3")
         connection.exec_driver_sql("INSERT INTO much VALUES (zeroblob(1000000))")
     small.close()
+
+
+@pytest.mark.parametrize("change", ["UPDATE audit SET actor = 'nobody'", "DELETE FROM audit", "TRUNCATE audit"])
+def test_the_audit_is_only_added_to(metadata, clock, change):
+    if metadata.is_sqlite and change.startswith("TRUNCATE"):
+        return  # SQLite has no such statement
+    row = {"actor": "ada", "action": "x", "target": "t", "result": "done"}
+    with metadata.begin() as connection:
+        connection.execute(insert(audit).values(**row, time=dt.datetime.now(dt.UTC)))
+        connection.execute(insert(audit).values(**row, time=dt.datetime.now(dt.UTC) - dt.timedelta(days=398)))
+    with pytest.raises(DatabaseError, match="only ever added to"), metadata.begin() as connection:
+        connection.execute(text(change))
+    with metadata.begin() as connection:
+        assert connection.execute(select(audit.c.actor)).scalars().all() == ["ada", "ada"]
 
 
 def test_times_have_a_zone(metadata, job):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from millstream.contract.reach import Reach
 from millstream.control.dispatcher.planning import planned_apart
-from millstream.errors import InvalidPlan, InvalidStep
+from millstream.errors import InvalidPlan, InvalidStep, StepFailed
 
 STEPS = [{"source": "ticks", "from": {"rate": {"rows_per_second": 100}}}, {"sink": "out", "to": {"print": {}}}]
 
@@ -90,3 +91,23 @@ def test_what_is_wrong_is_told_as_the_compiler_says_it():
         plan(declarative({"nothing": 1}))
     with pytest.raises(InvalidPlan, match="CTL-113"):
         plan({"kind": "sql"})
+
+
+def private(**more):
+    """A job that asks a server of this machine, for its columns too while it is compiled."""
+    source = {"http": {"url": "http://127.0.0.1:9/orders", "records": "data", "allow_private": True, **more}}
+    steps = [{"source": "s", "from": source, "schema": "id long"}, STEPS[1]]
+    return {"kind": "declarative", "document": {"job": "j", "guarantee": "at_least_once", "steps": steps}}
+
+
+def test_what_a_job_may_reach_is_said_by_the_operator():
+    with pytest.raises(StepFailed, match="CTL-130"):
+        plan(private())
+    assert planned_apart(private(), code=None, parallelism=None, reach=Reach(private=True)).name == "j"
+
+
+def test_columns_are_not_asked_of_private_networks_either():
+    definition = private(infer_schema=True)
+    del definition["document"]["steps"][0]["schema"]
+    with pytest.raises(StepFailed, match="HTTP-030"):
+        plan(definition)

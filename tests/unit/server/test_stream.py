@@ -67,7 +67,7 @@ def listen(metadata, wanted, act, *, topics=("jobs",), last=None, limits=QUICK, 
         service = service_of(metadata, limits=limits)
         hub = Hub(service)
         async with hub.polling():
-            stream = feed(service, hub, frozenset(topics), last)
+            stream = feed(service, hub, frozenset(topics), last, lambda: True)
             begun = await told(stream, 1) if last is None else []
             await asyncio.get_running_loop().run_in_executor(None, act)
             rest = await told(stream, wanted, seconds)

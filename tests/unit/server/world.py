@@ -4,6 +4,7 @@ import datetime as dt
 
 import msgspec
 
+from millstream.contract.reach import Reach
 from millstream.control.act import acting
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planned
@@ -49,7 +50,7 @@ def plan_here(definition, *, code, parallelism):
             parallelism=parallelism or 1,
             guarantee="exactly_once",
         )
-    return msgspec.convert(plan_facts(definition, code, parallelism), Planned)
+    return msgspec.convert(plan_facts(definition, code, parallelism, Reach(private=True)), Planned)
 
 
 def definition(name="orders", path="out/"):

@@ -13,6 +13,7 @@ from millstream.cli.service.contexts import connect
 from millstream.cli.service.options import Context, OutputForm
 from millstream.cli.service.output import show_list
 from millstream.cli.service.server import (
+    AllowPrivate,
     Artifacts,
     Checkpoints,
     Data,
@@ -47,6 +48,7 @@ def start(
     warm_master: WarmMaster = None,
     host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port for that; 0 chooses one.")] = 0,
+    allows_private: AllowPrivate = False,
     log_level: LogLevel = None,
     log_format: LogFormat = "text",
     debug: Debug = False,
@@ -66,6 +68,8 @@ def start(
             keys or place / "keys.json",
             labels=labels_of(labels),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            allows_private=allows_private,
+            closed=(place,),
         )
         options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
         node = RunningNode(metadata, options)

@@ -45,6 +45,12 @@ WarmMaster = Annotated[
     str | None,
     typer.Option("--warm-master", metavar="MASTER", help="Where they will run, to wait from the first run on."),
 ]
+AllowPrivate = Annotated[
+    bool,
+    typer.Option(
+        "--allow-private-addresses", help="Job files may say that the http connector reaches into private networks."
+    ),
+]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -73,18 +79,24 @@ def start(
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate.")
     ] = None,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Listen beyond this machine without TLS, behind a proxy that has it.")
+        bool, typer.Option("--plain-http", help="Listen beyond this machine without TLS: tokens travel in the open.")
     ] = False,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--behind-tls-proxy",
+            metavar="ADDRESS",
+            help="Browsers come by https through a proxy at this address or network, whose X-Forwarded-For is believed.",
+        ),
+    ] = None,
+    allows_private: AllowPrivate = False,
     log_level: LogLevel = None,
     log_format: LogFormat = "text",
     debug: Debug = False,
 ) -> None:
     """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
     with log_lines(log_level, log_format), reported(debug=debug):
-        if host not in _LOOPBACK and tls_certificate is None and not plain_http:
-            msg = "tokens would travel in the open beyond this machine"
-            hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
-            raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+        _check_address(host, proxies or [], is_safe=tls_certificate is not None or plain_http)
         from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
@@ -102,10 +114,27 @@ def start(
             keys=keys,
             tls_certificate=tls_certificate,
             tls_key=tls_key,
+            proxies=tuple(proxies or ()),
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            allows_private=allows_private,
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
+
+
+def _check_address(host: str, proxies: list[str], *, is_safe: bool) -> None:
+    if host not in _LOOPBACK and not is_safe and not proxies:
+        msg = "tokens would travel in the open beyond this machine"
+        hint = "pass --tls-cert and --tls-key, or --behind-tls-proxy with the address of a proxy that has TLS"
+        raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+    from millstream.server.access.proxies import networks_of
+
+    try:
+        networks_of(proxies)
+    except ValueError as problem:
+        msg = "--behind-tls-proxy takes the address of the proxy, or a network it is in"
+        known = "such as 127.0.0.1 or 10.0.0.0/24"
+        raise BadTarget(msg, code="CLI-021", found=str(problem), known=known, hint="correct it") from None
 
 
 def _ready(url: str, token_file: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from millstream import errors
+from millstream.contract.reach import Reach
 from millstream.control.dispatcher.planned import Planned
 from millstream.control.drivers.launch import clean_environment
 from millstream.errors import ExternalFailure, InvalidPlan, MillstreamError
@@ -18,9 +19,12 @@ from millstream.errors import ExternalFailure, InvalidPlan, MillstreamError
 _MODULE = "millstream.driver.service.planning"
 _SECONDS = 90.0
 _SHOWN = 500
+NOTHING_SAID = Reach()
 
 
-def planned_apart(definition: dict[str, Any], *, code: str | None, parallelism: int | None) -> Planned:
+def planned_apart(
+    definition: dict[str, Any], *, code: str | None, parallelism: int | None, reach: Reach = NOTHING_SAID
+) -> Planned:
     """The plan of a definition.
 
     Raises:
@@ -28,7 +32,7 @@ def planned_apart(definition: dict[str, Any], *, code: str | None, parallelism: 
         InvalidPlan: (CTL-027) the process that was to compile it broke off.
         ExternalFailure: (CTL-028) it did not come to an end.
     """
-    return told_by(compiler(), definition, code=code, parallelism=parallelism)
+    return told_by(compiler(), definition, code=code, parallelism=parallelism, reach=reach)
 
 
 def compiler(*options: str) -> subprocess.Popen[str]:
@@ -46,10 +50,16 @@ def compiler(*options: str) -> subprocess.Popen[str]:
 
 
 def told_by(
-    child: subprocess.Popen[str], definition: dict[str, Any], *, code: str | None, parallelism: int | None
+    child: subprocess.Popen[str],
+    definition: dict[str, Any],
+    *,
+    code: str | None,
+    parallelism: int | None,
+    reach: Reach,
 ) -> Planned:
     """What a process makes of a definition; raises as `planned_apart`."""
-    asked = json.dumps({"definition": definition, "code": code, "parallelism": parallelism})
+    facts = {"definition": definition, "code": code, "parallelism": parallelism}
+    asked = json.dumps({**facts, "reach": msgspec.to_builtins(reach)})
     with child:
         try:
             out, problems = child.communicate(asked, _SECONDS)

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from millstream.contract.reach import Reach
 from millstream.control.dispatcher.planned import Planned
-from millstream.control.dispatcher.planning import compiler, planned_apart, told_by
+from millstream.control.dispatcher.planning import NOTHING_SAID, compiler, planned_apart, told_by
 from millstream.control.drivers.warm_process import environment_digest
 from millstream.control.nodes.loop import Loop
 
@@ -21,8 +22,9 @@ _LOOK_SECONDS = 1.0
 class PlannerAhead:
     """Compiles definitions, each in a process of its own; the next one waits already."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic, self._used = monotonic, float("-inf")
+    def __init__(self, reach: Reach = NOTHING_SAID, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`reach` is what jobs that are data may reach, while they are compiled and in their runs."""
+        self._reach, self._monotonic, self._used = reach, monotonic, float("-inf")
         self._lock = threading.Lock()
         self._waiting: subprocess.Popen[str] | None = None
         self._environment = ""
@@ -37,8 +39,8 @@ class PlannerAhead:
         """The plan of a definition, as `planned_apart` gives it."""
         child = self._taken()
         if child is None:
-            return planned_apart(definition, code=code, parallelism=parallelism)
-        return told_by(child, definition, code=code, parallelism=parallelism)
+            return planned_apart(definition, code=code, parallelism=parallelism, reach=self._reach)
+        return told_by(child, definition, code=code, parallelism=parallelism, reach=self._reach)
 
     def _taken(self) -> subprocess.Popen[str] | None:
         """The process that waits, if it lives and would be started like that now."""

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import Row
 
 from millstream.contract.driver_protocol import RunSpec
+from millstream.contract.reach import Reach
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import version_of
 from millstream.control.dispatcher.starting import StartOptions
@@ -27,6 +28,8 @@ class Places(NamedTuple):
     """One directory per job and slot; on storage that every node sees, where there are several."""
     code: Callable[[str], Path] | None = None
     """The unpacked artifact of a digest."""
+    reach: Reach = Reach()
+    """What jobs that are data may reach."""
 
 
 def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
@@ -46,6 +49,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
         manifests=settings.manifests,
         state_backend=settings.state_backend,
         start=_start(options),
+        reach=places.reach,
         params={**config.params, **_params(options)},
         config=config.settings,
         confs=settings.confs,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 from collections.abc import Callable
 
 from sqlalchemy import Connection, delete, select, update
 
 from millstream.control.metadata.tables.schedules import hook, hook_call
-from millstream.control.refusals import StateConflict, UnknownName
+from millstream.control.refusals import StateConflict
 from millstream.control.schedule.firing import FireResult, Firing, JobFires, RunActs
 from millstream.control.schedule.rows import insert_new, keep, locked_schedule
 from millstream.control.schedule.spec import ScheduleSpec
 from millstream.control.schedule.webhook import FRESH, BadCall, HookCall, believe
 
+HookSecret = Callable[[Connection, str], bytes | None]
+NO_SECRET = "?"
+"""No secret can be called that."""
+_NOBODYS_BYTES = 32
 REMEMBERED = 3 * FRESH
 """A call may be signed for five minutes to come and is fresh for five more: until then its id is kept."""
 LONGEST_VALUE = 16_384
@@ -51,7 +56,7 @@ def receive_call(
     name: str,
     call: HookCall,
     *,
-    secret: Callable[[Connection, str], bytes],
+    secret: HookSecret,
     now: dt.datetime,
     acts: RunActs,
 ) -> FireResult:
@@ -61,20 +66,19 @@ def receive_call(
         connection: the transaction; a call that is refused leaves nothing in it.
         name: the webhook.
         call: what came.
-        secret: gives the value of a named secret.
+        secret: gives the value of a named secret, if there is one.
         now: what time it is.
         acts: how runs are started.
 
     Raises:
-        UnknownName: (CTL-219) there is no such webhook.
-        BadCall: (CTL-221 to CTL-224) the call is not believed.
+        BadCall: (CTL-221 to CTL-224) the call is not believed; of an unknown webhook no call is.
         StateConflict: (CTL-214) the schedule is paused, (CTL-220) the call came before.
     """
     row = connection.execute(select(hook).where(hook.c.name == name)).one_or_none()
-    if row is None:
-        msg = "there is no such webhook"
-        raise UnknownName(msg, code="CTL-219", found=name, hint="look at the schedule that names it")
-    sent = believe(secret(connection, row.secret_name), call, now)
+    # Whoever cannot sign must not learn which webhooks there are: an unknown one takes the same steps, with a secret nobody has.
+    value = secret(connection, NO_SECRET if row is None else row.secret_name)
+    sent = believe(secrets.token_bytes(_NOBODYS_BYTES) if row is None or value is None else value, call, now)
+    assert row is not None, "nobody signs with a secret that was made just now"
     stored = locked_schedule(connection, row.job_id)
     if stored is None or not stored.enabled:
         msg = "webhook: the schedule is paused"

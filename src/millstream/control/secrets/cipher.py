@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import dataclasses
 import json
 import os
@@ -72,6 +73,14 @@ def decrypt(ring: KeyRing, value: EncryptedValue, *, place: str, name: str) -> s
         return AESGCM(key.material).decrypt(nonce, data, _bound_to(key.id, place, name)).decode()
     except InvalidTag:
         raise _changed(place, name) from None
+
+
+def pretend_decrypting(ring: KeyRing) -> None:
+    """Take as long as a value takes that is there: who asks for one that is not must not notice."""
+    if not ring.path.exists():
+        return
+    with contextlib.suppress(InvalidTag):
+        AESGCM(ring.newest.material).decrypt(bytes(_NONCE), bytes(4 * _TAG), _bound_to("", SECRETS, ""))
 
 
 def _bound_to(key_id: str, place: str, name: str) -> bytes:

@@ -13,6 +13,7 @@ from millstream.api.jobfile.target import load, model_of
 from millstream.api.run_options import RunOptions
 from millstream.api.running.job import JobRunner
 from millstream.contract.driver_protocol import RunSpec
+from millstream.driver.service.reach import check_reach, confine_reach
 from millstream.errors import InvalidPlan
 from millstream.plan.compile import compile_job
 from millstream.plan.deployment import DeploymentPlan, EpochPolicy
@@ -44,9 +45,12 @@ def options_of(spec: RunSpec) -> RunOptions:
 
 
 def planned(spec: RunSpec, options: RunOptions) -> DeploymentPlan:
-    """The plan of the job."""
+    """The plan of the job, which stays within its reach."""
+    confine_reach(spec.definition, spec.reach)
     model = applied(model_of(job_of(spec.definition, spec.code), spec.parallelism), spec.config)
-    return compile_job(model, options.deployment()).deployment
+    layers = compile_job(model, options.deployment())
+    check_reach(spec.definition, layers.stream, spec.reach)
+    return layers.deployment
 
 
 def engine_of(spec: RunSpec, options: RunOptions, plan: DeploymentPlan) -> JobRunner:

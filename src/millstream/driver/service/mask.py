@@ -61,12 +61,13 @@ class Mask:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value as text, in urls, in JSON, in Python's `repr` and in headers; logs have lines, so each line of it too."""
+    """A value as text, in urls, in JSON, in Python's `repr`, in headers and as hex digits; logs have lines, so each line too."""
     for text in {value, *value.splitlines()}:
         written = json.dumps(text)[1:-1]
-        yield from (text, quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
+        yield from (text, quote(text), quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
         yield from (written, json.dumps(text, ensure_ascii=False)[1:-1])
         yield base64.b64encode(text.encode()).decode()
+        yield from (text.encode().hex(), text.encode().hex().upper())
         for form in {text, written}:
             yield from _inside_base64(form.encode())
 

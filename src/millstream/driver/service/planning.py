@@ -12,9 +12,13 @@ import resource
 import sys
 from typing import Any
 
+import msgspec
+
 from millstream.api.jobfile.target import model_of
+from millstream.contract.reach import Reach
 from millstream.driver.service.failure import error_facts
 from millstream.driver.service.loading import confine_functions, job_of
+from millstream.driver.service.reach import check_reach, confine_reach
 from millstream.driver.service.warming import import_all
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.model.secret import mentioned
@@ -39,7 +43,8 @@ def main() -> int:
         os.dup2(2, 1)
         try:
             confine_functions(asked["definition"], asked["code"])
-            told = {"planned": plan_facts(asked["definition"], asked["code"], asked["parallelism"])}
+            reach = msgspec.convert(asked["reach"], Reach)
+            told = {"planned": plan_facts(asked["definition"], asked["code"], asked["parallelism"], reach)}
         except Exception as problem:
             told = {"error": error_facts(problem)}
         json.dump(told, answer)
@@ -53,9 +58,11 @@ def _limit_cpu() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
 
-def plan_facts(definition: dict[str, Any], code: str | None, parallelism: int | None) -> dict[str, Any]:
-    """What the service keeps of a job's plan."""
+def plan_facts(definition: dict[str, Any], code: str | None, parallelism: int | None, reach: Reach) -> dict[str, Any]:
+    """What the service keeps of a job's plan; what it does not let the job reach is refused."""
+    confine_reach(definition, reach)
     layers = compile_job(model_of(job_of(definition, code), parallelism))
+    check_reach(definition, layers.stream, reach)
     written = to_json(layers, "deployment", portable=False)
     requirements = layers.model.requirements
     return {

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream.control.act import acting, reading
+from millstream.server.access.proxies import asker_of
 from millstream.server.access.roles import Caller
 from millstream.server.access.sessions import cookie_name, is_same, session_caller
 from millstream.server.access.tokens import caller_of, holder, is_due, note_use
@@ -45,7 +46,7 @@ class Gate:
     async def _check(self, scope: Scope) -> None:
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         _refuse_zeros(scope)
-        address = f"address {(scope.get('client') or ('?',))[0]}"
+        address = f"address {asker_of(scope, self._service.proxies)}"
         if (method, path) in OPEN or (method == "POST" and path.startswith(SIGNED)):
             self._count(self._logins if path.endswith("/session") else self._rates, address)
             _refuse_foreign(headers)

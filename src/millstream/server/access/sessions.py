@@ -53,6 +53,17 @@ def session_caller(act: Act, cookie: str) -> Caller | None:
     return caller_of(row, row.csrf)
 
 
+def is_still(act: Act, caller: Caller) -> bool:
+    """Whether a caller of some time ago would be let in now, with the same role."""
+    row = act.connection.execute(select(token).where(token.c.id == caller.token_id)).first()
+    if row is None or not works(row, act.now) or row.role != caller.role:
+        return False
+    if caller.csrf is None:
+        return True
+    mine = session.c.token_id == caller.token_id, session.c.csrf == caller.csrf, session.c.expires > act.now
+    return act.connection.execute(select(session.c.hash).where(*mine)).first() is not None
+
+
 def close_session(act: Act, cookie: str) -> None:
     """It ends here."""
     act.connection.execute(delete(session).where(session.c.hash == hash_of(cookie)))

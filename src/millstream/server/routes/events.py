@@ -10,7 +10,9 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from millstream.server.asking import Asks, guarded
+from millstream.errors import ExternalFailure
+from millstream.server.access.sessions import is_still
+from millstream.server.asking import Asking, Asks, guarded
 from millstream.server.refusing import refuse_for_now
 from millstream.server.streams.feed import feed
 from millstream.server.streams.hub import Hub
@@ -43,7 +45,10 @@ async def stream_events(
     topics: Annotated[str, Query(max_length=2000, description="`jobs`, `nodes`, `run:ID`, with commas.")] = "jobs",
     last_event_id: Annotated[int | None, Header(ge=0, le=2**62, description="The last event seen.")] = None,
 ) -> StreamingResponse:
-    """Server-sent events; with `Last-Event-ID` those that were missed come first. A stream ends after 15 minutes."""
+    """Server-sent events; with `Last-Event-ID` those that were missed come first.
+
+    A stream ends after 15 minutes, and within seconds when its caller's token or session does.
+    """
     hub: Hub = request.app.state.hub
     wanted, caller = topics_of(topics), asking.caller.token_id
     if not hub.counts.opened(caller):
@@ -53,7 +58,16 @@ async def stream_events(
     async def told() -> AsyncIterator[str]:
         figures = asking.service.figures
         with contextlib.nullcontext() if figures is None else figures.server.streaming():
-            async for text in feed(asking.service, hub, wanted, last_event_id):
+            async for text in feed(asking.service, hub, wanted, last_event_id, lambda: still_works(asking)):
                 yield text
 
     return EventStream(told(), lambda: hub.counts.closed(caller))
+
+
+def still_works(asking: Asking) -> bool:
+    """Whether the caller may still hear; while nobody can tell, there is nothing to hear either."""
+    try:
+        with asking.reading() as act:
+            return is_still(act, asking.caller)
+    except ExternalFailure:
+        return True

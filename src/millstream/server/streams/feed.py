@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from sqlalchemy import ColumnElement, or_, select
 from starlette.concurrency import run_in_threadpool
@@ -22,8 +22,10 @@ _MISSED = 1000
 _OPEN_RUNS = 1000
 
 
-async def feed(service: Service, hub: Hub, topics: frozenset[str], last: int | None) -> AsyncIterator[str]:
-    """Text of the stream. Whoever comes with the number of the last event seen gets all that followed."""
+async def feed(
+    service: Service, hub: Hub, topics: frozenset[str], last: int | None, may_hear: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Text of the stream, for as long as `may_hear`. Whoever comes with the number of the last event seen gets what followed."""
     limits, start = service.limits, service.monotonic()
     yield "retry: 2000\n\n"
     async with hub.listening() as listener:
@@ -31,8 +33,12 @@ async def feed(service: Service, hub: Hub, topics: frozenset[str], last: int | N
         missed, seen = await run_in_threadpool(_missed, service, topics, last)
         for told in missed:
             yield told.text()
-        said = start
+        said = looked = start
         while service.monotonic() - start < limits.stream_seconds and not hub.is_ending():
+            if service.monotonic() - looked >= limits.recheck_seconds:
+                looked = service.monotonic()
+                if not await run_in_threadpool(may_hear):
+                    return
             heard = await listener.next(min(_LOOK_SECONDS, limits.comment_seconds))
             if listener.overflowed:
                 yield Announced(None, "reset", {"reason": "events came faster than they were read"}).text()

@@ -1,5 +1,9 @@
+import socket
+import ssl
+
 import pytest
 
+from millstream.connectors.http.asking import addresses
 from millstream.connectors.http.asking.addresses import (
     allowed_hosts,
     check_reachable,
@@ -8,6 +12,9 @@ from millstream.connectors.http.asking.addresses import (
     followed,
     refusal,
 )
+from millstream.connectors.http.asking.library import httpcore2
+from millstream.connectors.http.asking.transport import CheckedPool, OpenSockets
+from millstream.connectors.http.asking.wire import WireOrigin, WireRequest
 from millstream.errors import StepFailed
 
 ALLOWED = allowed_hosts(
@@ -127,3 +134,33 @@ def test_what_is_no_address_is_refused(url):
 def test_what_is_no_host_is_refused(host):
     with pytest.raises(ValueError, match="hosts such as"):
         checked_hosts([host])
+
+
+def test_a_name_is_looked_up_once_and_that_address_is_asked(monkeypatch):
+    """A name that leads elsewhere a moment later leads nowhere."""
+    answers = [[(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 9))]]
+    asked, connected = [], []
+
+    def looked_up(*given, **more):
+        asked.append(given)
+        return answers[len(asked) - 1]
+
+    def connect(_self, address, port, timeout):
+        connected.append(address)
+        raise httpcore2.ConnectError
+
+    monkeypatch.setattr("millstream.connectors.http.asking.transport.socket.getaddrinfo", looked_up)
+    monkeypatch.setattr("millstream.connectors.http.asking.addresses.refusal", lambda address: None)
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
+    pool = CheckedPool(ALLOWED, OpenSockets(), ssl.create_default_context(), step_seconds=1)
+    request = WireRequest(WireOrigin("http", "turning.example.com", 9), "GET", b"/", [], b"")
+    with pytest.raises(httpcore2.ConnectError), pool.asked(request):
+        pass
+    assert connected == ["192.0.2.7"]
+
+
+def test_a_process_that_is_confined_allows_nothing_private(monkeypatch):
+    monkeypatch.setattr(addresses, "_is_private_forbidden", [])
+    assert allowed_hosts(["http://localhost/"], [], private=True).private
+    addresses.forbid_private()
+    assert not allowed_hosts(["http://localhost/"], [], private=True).private

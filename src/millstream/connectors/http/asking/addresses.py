@@ -61,6 +61,15 @@ def _port(parts: SplitResult) -> int:
     return parts.port or _PORTS[parts.scheme]
 
 
+_is_private_forbidden: list[bool] = []
+"""Whether this process may not reach into private networks, whatever options say."""
+
+
+def forbid_private() -> None:
+    """From now on no address of a private network is asked. For processes that look at what others submitted as data."""
+    _is_private_forbidden[:] = [True]
+
+
 def allowed_hosts(urls: Iterable[str], more: Iterable[str], *, private: bool) -> AllowedHosts:
     """The hosts of the urls in the options, and further ones, each with a port or for http and https."""
     hosts = {host_of(url) for url in urls}
@@ -68,7 +77,7 @@ def allowed_hosts(urls: Iterable[str], more: Iterable[str], *, private: bool) ->
         parts = urlsplit(f"//{each.lower()}")
         name = (parts.hostname or "").rstrip(".")
         hosts |= {(name, parts.port)} if parts.port else {(name, port) for port in _PORTS.values()}
-    return AllowedHosts(frozenset(hosts), private)
+    return AllowedHosts(frozenset(hosts), private and not _is_private_forbidden)
 
 
 def checked_hosts(values: list[str]) -> list[str]:
@@ -153,5 +162,7 @@ def check_reachable(host: str, addresses: Iterable[str], allowed: AllowedHosts) 
         reason = refusal(address)
         if reason is not None:
             msg = f"the host {host!r} is not in the public internet"
-            hint = "pass allow_private=True if this source may reach into the network it runs in"
+            hint = (
+                "pass allow_private=True if this source may reach into the network it runs in, and the service lets it"
+            )
             raise StepFailed(msg, code="HTTP-030", found=f"{address}: {reason}", hint=hint)

@@ -78,5 +78,5 @@ audit = Table(
     Column("detail", Text),
     Column("request_id", String(64)),
 )
-"""Only ever added to; refusals stand here too."""
+"""Only ever added to, as triggers of the database see to; refusals stand here too."""
 Index("ix_audit_time", audit.c.time)

@@ -70,7 +70,7 @@ def make_token(body: TokenBody, asking: Asks) -> Response:
 
 @router.delete("/tokens/{token}", **guarded("admin"), summary="Revoke a token")
 def delete_token(token: Annotated[str, Path(min_length=1, max_length=32)], asking: Asks) -> TokenShown:
-    """It works no more, nor do its sessions; streams that it opened end within 15 minutes."""
+    """It works no more, nor do its sessions; streams that it opened end within seconds."""
     with asking.acting() as act:
         row = revoke_token(act, token)
         asking.audit(act, "token.revoke", token, before={"name": row.name, "role": row.role})

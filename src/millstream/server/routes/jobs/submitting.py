@@ -13,7 +13,9 @@ from millstream.control.artifacts.unpack import unpack
 from millstream.control.dispatcher.definitions import Submission
 from millstream.control.secrets.config import set_setting
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.secrets.written import refuse_written
 from millstream.control.settings import settings_of
+from millstream.control.tuning import beyond_tuning
 from millstream.errors import InvalidStep
 from millstream.server.asking import Asking, short_enough
 from millstream.server.routes.jobs.config import ConfigBody, entry_of
@@ -54,14 +56,17 @@ def submission_of(asking: Asking, body: JobBody) -> Submission:
     """The job, compiled; nothing is written yet.
 
     Raises:
-        RequestRefused: (REST-011) code needs an author.
-        InvalidStep: (REST-028) the definition names another job or type than the request.
+        RequestRefused: (REST-011) code needs an author, and so do settings that do more than tune a run.
+        InvalidStep: (CTL-316) a password is written in it, (REST-028) the definition names another job or type than the request.
         MillstreamError: what is wrong with the job itself.
     """
     definition = _definition(body)
     if definition["kind"] == "code":
         asking.demand("author", "a job with code")
     settings = settings_of(body.settings)
+    for what in beyond_tuning(settings):
+        asking.demand("author", what)
+    refuse_written(definition, settings.confs)
     planned = asking.service.planner(definition, code=_code(asking, body), parallelism=body.parallelism)
     short_enough("the name of the job", planned.name, 128)
     _refuse_other("name", body.name, planned.name)

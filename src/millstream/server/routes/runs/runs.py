@@ -14,6 +14,7 @@ from millstream.control.dispatcher.rescaling import rescale
 from millstream.control.dispatcher.starting import options_of, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
 from millstream.control.metadata.tables.runs import execution, run_event
+from millstream.control.tuning import is_here
 from millstream.server.asking import Asking, Asks, guarded
 from millstream.server.idempotency import ActAnswer, once
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
@@ -98,6 +99,8 @@ def _of_job(act: Act, name: str) -> Select[Any]:
 def start_job(name: Name, body: StartBody, asking: Asks) -> Response:
     """The run, which a node claims next; the same `trigger_id` again gives the same run."""
     options = options_of(body.model_dump(exclude={"trigger_id"}, exclude_none=True))
+    if options.master is not None and not is_here(options.master):
+        asking.demand("author", f"the master {options.master!r}")
 
     def effect(act: Act) -> ActAnswer:
         run = start(act, name, options, trigger=body.trigger_id or asking.key)
