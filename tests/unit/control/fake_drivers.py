@@ -58,7 +58,7 @@ class FakeDriver:
             rows_out=rows,
             seconds=0.5,
             lag=0,
-            counts={"m": {"failed": 1}},
+            counts={"m": {"failed": 1, "skipped": 2, "refused": 1}},
             watermark="-",
             terminal=False,
         )

@@ -117,6 +117,7 @@ def test_a_bounded_job_comes_to_its_end(service, tmp_path):
     row = service.until(run, lambda row: row.status == "COMPLETED")
     assert (row.processed_records, row.attempt, row.retry_count) == (500, 1, 0)
     assert ms.read_files(tmp_path / "out").num_rows == 500
+    assert 0 < row.throughput < 500 / 0.001
     with acting(service.metadata) as act:
         kept = act.connection.execute(select(checkpoint)).all()
     assert [each.checkpoint_id for each in kept] == list(range(len(kept)))

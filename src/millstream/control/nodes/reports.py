@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, update
+from sqlalchemy import Row, select, update
 
 from millstream.contract.driver_protocol import DriverReport
 from millstream.control.act import Act
@@ -17,7 +17,7 @@ from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.moves import move, record
 from millstream.control.lifecycle.states import OWNED, Status, is_legal
 from millstream.control.metadata.tables.jobs import job_definition
-from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, savepoint
+from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, run_event, savepoint
 from millstream.control.metadata.upserts import insert_into
 from millstream.control.nodes.claims import lease_name, release
 from millstream.control.operations import done, failed, open_operations
@@ -29,6 +29,8 @@ StateData = Callable[[int], dict[str, Any] | None]
 """What the manifest of an epoch says, as the index keeps it."""
 _ENDING = ("drain", "suspend", "cancel", "rescale")
 """Operations that are done when the run has ended, not when its driver answers."""
+_BAD = ("failed", "skipped", "refused")
+"""Records that were bad, whatever becomes of such."""
 _KEPT_ROWS = 10
 """Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
 
@@ -79,7 +81,9 @@ class ReportWriter:
         values: dict[str, Any] = {"driver": {**(run.driver or {}), "token": self._token, "seq": seq}}
         if epochs:
             rows, newest = sum(each["rows_in"] for each in epochs), epochs[-1]
-            bad = sum(counts.get("failed", 0) for each in epochs for counts in each.get("counts", {}).values())
+            bad = sum(
+                counts.get(name, 0) for each in epochs for counts in each.get("counts", {}).values() for name in _BAD
+            )
             values["processed_records"] = execution.c.processed_records + rows
             values["failed_records"] = execution.c.failed_records + bad
             values["throughput"] = round(newest["rows_in"] / max(newest["seconds"], 0.001), 2)
@@ -203,8 +207,22 @@ def _ended(act: Act, run: Row[Any], token: int, status: Status, body: dict[str, 
         act.connection.execute(
             update(job_definition).where(job_definition.c.id == run.job_id).values(desired="STOPPED")
         )
+    _note_throughput(act, run.execution_id)
     result = body.get("result") or {}
     if status == Status.SUSPENDED:
         go_on(act, run, result.get("savepoint"))
     for each in open_operations(act, run.execution_id, ("drain", "suspend", "cancel")):
         done(act, each.id, status=status, savepoint=result.get("savepoint"))
+
+
+def _note_throughput(act: Act, run: str) -> None:
+    """Of the whole run: its last epoch has no rows as a rule."""
+    began = select(run_event.c.time).where(run_event.c.execution_id == run, run_event.c.to_status == Status.RUNNING)
+    at = act.connection.execute(began.order_by(run_event.c.seq).limit(1)).scalar()
+    if at is None:
+        return  # it was cancelled before it ran
+    rows = act.connection.execute(
+        select(execution.c.processed_records).where(execution.c.execution_id == run)
+    ).scalar_one()
+    value = round(rows / max((act.now - at).total_seconds(), 0.001), 2)
+    act.connection.execute(update(execution).where(execution.c.execution_id == run).values(throughput=value))
