@@ -20,7 +20,7 @@ from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
-from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
+from millstream.server.serving import listening, server_of, spare_what_stays
 
 
 class ServerOptions(NamedTuple):
@@ -89,14 +89,15 @@ def _service(
     planner: DefinitionPlanner,
 ) -> Service:
     known = node_options(options)
+    keys = KeyRing(known.keys)
     return Service(
         metadata=metadata,
         planner=planner,
-        signing_key=signing_key(options.data / "signing.key"),
+        signing_key=keys.derived("cursors"),
         has_tls=options.tls_certificate is not None,
         channel=ChannelCalls(metadata),
         wake=plane.wake,
-        keys=KeyRing(known.keys),
+        keys=keys,
         artifacts=ArtifactStore(known.artifacts),
         unpacked=options.data / "unpacked",
         checkpoints=known.checkpoints,
