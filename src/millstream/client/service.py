@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls, SavepointCalls
+from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls
 from millstream.client.jobs import JobCalls
 from millstream.client.runs import RunCalls
+from millstream.client.savepoints import ConnectorCalls, SavepointCalls
 from millstream.client.schedules import ScheduleCalls
 from millstream.client.stores import ArtifactCalls, CheckpointCalls, ConfigCalls, SecretCalls
 from millstream.client.stream import events
@@ -41,6 +42,7 @@ class Client:
         self.operations = OperationCalls(self._transport)
         self.nodes = NodeAdministration(self._transport)
         self.savepoints = SavepointCalls(self._transport)
+        self.connectors = ConnectorCalls(self._transport)
         self.schedules = ScheduleCalls(self._transport)
         self.artifacts = ArtifactCalls(self._transport)
         self.checkpoints = CheckpointCalls(self._transport)

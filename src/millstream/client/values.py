@@ -16,6 +16,18 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     time: dt.datetime
     you: str
     role: str
+    python: str = ""
+    revision: str | None = None
+    parts: list[str] = []
+    started: dt.datetime | None = None
+
+
+class SettingValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of a server, and where it comes from."""
+
+    name: str
+    value: Any
+    source: str
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,12 +257,14 @@ class SavepointInfo(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     status: str
     create_time: dt.datetime
+    job_version: int | None = None
     run: str | None = None
     epoch: int | None = None
     lineage: str | None = None
     fingerprint: str | None = None
     size: int | None = None
     complete_time: dt.datetime | None = None
+    age: float | None = None
 
 
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):

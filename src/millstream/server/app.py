@@ -15,7 +15,7 @@ from millstream.server.access.gate import PREFIX, Gate
 from millstream.server.front import Front
 from millstream.server.intake import BodyIntake
 from millstream.server.refusing import refuse
-from millstream.server.routes import about, events, figures, nodes
+from millstream.server.routes import about, connectors, events, figures, nodes, settings
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
 from millstream.server.routes.runs import epochs, live, operations, runs
@@ -34,10 +34,12 @@ _ALWAYS: tuple[APIRouter, ...] = (
     epochs.router,
     operations.router,
     nodes.router,
+    connectors.router,
     schedules.router,
     backfills.router,
     tokens.router,
     audits.router,
+    settings.router,
     events.router,
 )
 

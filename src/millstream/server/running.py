@@ -21,6 +21,7 @@ from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
 from millstream.server.serving import listening, server_of, spare_what_stays
+from millstream.server.settings import Setting, settings_of_options
 
 
 class ServerOptions(NamedTuple):
@@ -43,6 +44,8 @@ class ServerOptions(NamedTuple):
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
+    sources: Mapping[str, str] = {}
+    """Where these come from, if not from here: `command line` or `environment`, by name."""
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -103,7 +106,17 @@ def _service(
         checkpoints=known.checkpoints,
         watched=options.watched,
         figures=Exposition(metadata, tuple if node is None else node.figures),
+        settings=effective_settings(options),
     )
+
+
+def effective_settings(options: ServerOptions) -> tuple[Setting, ...]:
+    """What the service goes by, for people: what the operator left open is said too."""
+    known = node_options(options)
+    database = options.database or f"sqlite:///{options.data / 'metadata.db'}"
+    effective = options._replace(artifacts=known.artifacts, keys=known.keys, slots=known.slots, database=database)
+    values = effective._asdict()
+    return settings_of_options(values, values.pop("sources"))
 
 
 def node_options(options: ServerOptions) -> NodeOptions:

@@ -9,7 +9,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
+import click
 import typer
+from click.core import ParameterSource
 
 from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
@@ -45,6 +47,8 @@ WarmMaster = Annotated[
     str | None,
     typer.Option("--warm-master", metavar="MASTER", help="Where they will run, to wait from the first run on."),
 ]
+_OPTIONS = {"node": "has_node", "warm_local": "warm", "warm_spark": "warm", "warm_master": "warm"}
+"""Options of the command that have another name in the server."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -104,8 +108,17 @@ def start(
             tls_key=tls_key,
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            sources=_sources(),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
+
+
+def _sources() -> dict[str, str]:
+    """Where the options of the server come from that are not as they are by default."""
+    context = click.get_current_context()
+    typed = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    from_environment = {"data": "environment"} if os.environ.get("XDG_DATA_HOME") else {}
+    return {**from_environment, **{_OPTIONS.get(name, name): "command line" for name in typed}}
 
 
 def _ready(url: str, token_file: Path) -> None:
