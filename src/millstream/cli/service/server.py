@@ -9,15 +9,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
-import click
 import typer
-from click.core import ParameterSource
 
 from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import Debug
-from millstream.cli.service.contexts import ServiceContext, read_contexts, write_contexts
+from millstream.cli.service.contexts import ServiceContext, connect, read_contexts, write_contexts
+from millstream.cli.service.options import Context, OutputForm, Quiet
+from millstream.cli.service.output import show_list
 
 app = typer.Typer(help="Run the service.", no_args_is_help=True)
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the service keeps its own files.")]
@@ -54,6 +54,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @app.command()
 def start(
+    asked: typer.Context,
     *,
     data: Data = None,
     database: Database = None,
@@ -108,15 +109,26 @@ def start(
             tls_key=tls_key,
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
-            sources=_sources(),
+            sources=_sources(asked),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 
 
-def _sources() -> dict[str, str]:
+@app.command("settings")
+def list_settings(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
+    """List what the service goes by, masked, and where each setting comes from."""
+    with reported(debug=debug), connect(context) as client:
+        columns = {"SETTING": "name", "VALUE": "value", "FROM": "source"}
+        show_list(client.access.settings(), columns, output, quiet=quiet)
+
+
+def _sources(context: typer.Context) -> dict[str, str]:
     """Where the options of the server come from that are not as they are by default."""
-    context = click.get_current_context()
-    typed = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    typed = [
+        name for name in context.params if str(getattr(context.get_parameter_source(name), "name", "")) == "COMMANDLINE"
+    ]
     from_environment = {"data": "environment"} if os.environ.get("XDG_DATA_HOME") else {}
     return {**from_environment, **{_OPTIONS.get(name, name): "command line" for name in typed}}
 
