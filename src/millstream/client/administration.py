@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from millstream.client.pages import paged
 from millstream.client.transport import Transport, decoded, escaped
-from millstream.client.values import AuditInfo, NodeInfo, OperationInfo, SettingValue, TokenInfo
+from millstream.client.values import AuditInfo, NodeInfo, OperationInfo, TokenInfo
 
 TokenRole = Literal["viewer", "operator", "editor", "author", "admin"]
 
@@ -62,6 +62,14 @@ class NodeAdministration:
     def drain(self, node: str) -> NodeInfo:
         """Its runs move elsewhere."""
         return self._transport.post(f"/nodes/{escaped(node)}/drain", None, NodeInfo)
+
+
+class SettingValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of a server, and where it comes from."""
+
+    name: str
+    value: Any
+    source: str
 
 
 class _ServiceSettings(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -10,7 +11,26 @@ import msgspec
 from millstream.client.pages import paged
 from millstream.client.runs import Opened
 from millstream.client.transport import Transport, decoded, escaped
-from millstream.client.values import SavepointInfo
+
+
+class SavepointInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A savepoint, and where it is."""
+
+    id: int
+    job: str
+    trigger_id: str
+    format: str
+    path: str
+    status: str
+    create_time: dt.datetime
+    job_version: int | None = None
+    run: str | None = None
+    epoch: int | None = None
+    lineage: str | None = None
+    fingerprint: str | None = None
+    size: int | None = None
+    complete_time: dt.datetime | None = None
+    age: float | None = None
 
 
 class SavepointCalls:

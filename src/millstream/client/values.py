@@ -22,14 +22,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     started: dt.datetime | None = None
 
 
-class SettingValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of a server, and where it comes from."""
-
-    name: str
-    value: Any
-    source: str
-
-
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
     """Slots of nodes."""
 
@@ -245,26 +237,6 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
     details: dict[str, Any]
     address: str | None = None
-
-
-class SavepointInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A savepoint, and where it is."""
-
-    id: int
-    job: str
-    trigger_id: str
-    format: str
-    path: str
-    status: str
-    create_time: dt.datetime
-    job_version: int | None = None
-    run: str | None = None
-    epoch: int | None = None
-    lineage: str | None = None
-    fingerprint: str | None = None
-    size: int | None = None
-    complete_time: dt.datetime | None = None
-    age: float | None = None
 
 
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):

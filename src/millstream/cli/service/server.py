@@ -87,9 +87,7 @@ def start(
     """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
     with log_lines(log_level, log_format), reported(debug=debug):
         if host not in _LOOPBACK and tls_certificate is None and not plain_http:
-            msg = "tokens would travel in the open beyond this machine"
-            hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
-            raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+            raise _in_the_open(host)
         from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
@@ -122,6 +120,12 @@ def list_settings(
     with reported(debug=debug), connect(context) as client:
         columns = {"SETTING": "name", "VALUE": "value", "FROM": "source"}
         show_list(client.access.settings(), columns, output, quiet=quiet)
+
+
+def _in_the_open(host: str) -> BadTarget:
+    msg = "tokens would travel in the open beyond this machine"
+    hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
+    return BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
 
 
 def _sources(context: typer.Context) -> dict[str, str]:
