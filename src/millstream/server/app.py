@@ -85,7 +85,7 @@ def create_app(service: Service) -> FastAPI:
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    parts = [live.router, savepoint_checks.records, figures.nodes_router] if service.channel is not None else []
+    parts = [live.router, savepoint_checks.records_router, figures.nodes_router] if service.channel is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []
     parts += [checkpoints.router] if service.checkpoints is not None else []

@@ -25,7 +25,7 @@ from millstream.server.routes.shapes import Body, OperationOpened
 from millstream.server.routes.stored.savepoints import SavepointId, savepoint_row
 
 router = APIRouter(tags=["savepoints"])
-records = APIRouter(tags=["savepoints"])
+records_router = APIRouter(tags=["savepoints"])
 """Only nodes see the files: without a way to ask them there are no such routes."""
 Compared = Annotated[int, Query(ge=1, le=2**62, description="The number of a savepoint.")]
 
@@ -58,14 +58,14 @@ class SavepointDiff(BaseModel):
     watermarks: dict[str, list[Any]]
 
 
-@records.get("/savepoints/diff", **guarded("viewer"), summary="Compare two savepoints")
+@records_router.get("/savepoints/diff", **guarded("viewer"), summary="Compare two savepoints")
 def diff(a: Compared, b: Compared, asking: Asks) -> SavepointDiff:
     """Steps, layouts, entries, source positions and watermarks, from their records alone."""
     difference = diff_savepoints(_record(asking, a), _record(asking, b))
     return SavepointDiff.model_validate(msgspec.to_builtins(difference))
 
 
-@records.get("/savepoints/{savepoint}/record", **guarded("viewer"), summary="Get the record of a savepoint")
+@records_router.get("/savepoints/{savepoint}/record", **guarded("viewer"), summary="Get the record of a savepoint")
 def get_record(savepoint: SavepointId, asking: Asks) -> dict[str, Any]:
     """Everything that its `savepoint.json` says: positions, layouts and files, without any state."""
     shown: dict[str, Any] = msgspec.to_builtins(_record(asking, savepoint), str_keys=True)
