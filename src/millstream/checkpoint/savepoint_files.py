@@ -73,13 +73,13 @@ def verify_savepoint(path: Path | str) -> Verified:
     if problems:
         msg = f"savepoint {path} has {len(problems)} problems: " + "; ".join(each.message for each in problems)
         raise CheckpointRefused(msg, code=problems[0].code, hint="restore it from a copy, or use another savepoint")
-    files = _files(savepoint)
+    files = files_of(savepoint)
     return Verified(savepoint, len(files), sum(file.bytes for file in files))
 
 
 def damages(root: Path, savepoint: Savepoint) -> Iterator[CheckpointRefused]:
     """Everything that is wrong with the files of a savepoint."""
-    for file in _files(savepoint):
+    for file in files_of(savepoint):
         problem = _damage(root, file)
         if problem is not None:
             yield problem
@@ -129,7 +129,8 @@ def _misfit(root: Path, file: PageFile) -> CheckpointRefused | None:
     return None
 
 
-def _files(savepoint: Savepoint) -> list[PageFile | CopiedFile]:
+def files_of(savepoint: Savepoint) -> list[PageFile | CopiedFile]:
+    """All files that a savepoint names."""
     pages = [file for files in savepoint.state.values() for file in files]
     logs = [file for files in savepoint.sources.values() for file in files]
     return [*pages, *logs, *savepoint.native]

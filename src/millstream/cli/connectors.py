@@ -24,7 +24,7 @@ from millstream.inspect.connectors.trying import FirstRows, SinkLook, try_step
 from millstream.model.guarantee import Guarantee
 
 app = typer.Typer(help="Connectors: which there are, what they take and promise, a first look.", no_args_is_help=True)
-Format = Annotated[Literal["table", "json"], typer.Option("--format", help="How it is written.")]
+Format = Annotated[Literal["table", "json"], typer.Option("--format", "-o", "--output", help="How it is written.")]
 _ROLES: tuple[Role, Role] = ("source", "sink")
 _LONGEST = 200
 
@@ -34,7 +34,7 @@ def list_connectors(
     *,
     format: Annotated[
         Literal["table", "json", "markdown"],
-        typer.Option("--format", help="How it is written; markdown: by guarantee."),
+        typer.Option("--format", "-o", "--output", help="How it is written; markdown: by guarantee."),
     ] = "table",
     debug: Debug = False,
 ) -> None:

@@ -15,7 +15,15 @@ import typer
 
 import millstream
 from millstream.api.jobfile.target import BadTarget
-from millstream.errors import CheckpointRefused, Domain, Fenced, MillstreamError, StepFailed
+from millstream.errors import (
+    CheckpointRefused,
+    Domain,
+    Fenced,
+    MillstreamError,
+    StaleVersion,
+    StateConflict,
+    StepFailed,
+)
 from millstream.redaction import redacted
 from millstream.tracebacks import full_tracebacks, is_debugging
 
@@ -30,6 +38,8 @@ _BY_CLASS: dict[type[MillstreamError], int] = {
     StepFailed: JOB_FAILED,
     CheckpointRefused: CONFLICT,
     Fenced: CONFLICT,
+    StateConflict: CONFLICT,
+    StaleVersion: CONFLICT,
 }
 _BY_DOMAIN: dict[Domain, int] = {"user": INVALID, "external": UNREACHABLE, "internal": OURS}
 

@@ -1,16 +1,15 @@
-"""Calls about operations, nodes, savepoints, tokens and the audit."""
+"""Calls about operations, nodes, tokens, the audit and the settings of the service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from millstream.client.pages import paged
-from millstream.client.runs import Opened
 from millstream.client.transport import Transport, decoded, escaped
-from millstream.client.values import AuditInfo, NodeInfo, OperationInfo, SavepointInfo, TokenInfo
+from millstream.client.values import AuditInfo, NodeInfo, OperationInfo, TokenInfo
 
 TokenRole = Literal["viewer", "operator", "editor", "author", "admin"]
 
@@ -65,23 +64,16 @@ class NodeAdministration:
         return self._transport.post(f"/nodes/{escaped(node)}/drain", None, NodeInfo)
 
 
-class SavepointCalls:
-    """`client.savepoints`."""
+class SettingValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of a server, and where it comes from."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    name: str
+    value: Any
+    source: str
 
-    def list(self, *, job: str | None = None) -> Iterator[SavepointInfo]:
-        """Savepoints, newest first."""
-        return paged(self._transport, "/savepoints", SavepointInfo, {"job": job})
 
-    def get(self, savepoint: int) -> SavepointInfo:
-        """One savepoint."""
-        return self._transport.get(f"/savepoints/{savepoint}", SavepointInfo)
-
-    def dispose(self, savepoint: int) -> str:
-        """Remove one; gives the operation to wait for."""
-        return decoded(self._transport.send("DELETE", f"/savepoints/{savepoint}"), Opened).operation
+class _ServiceSettings(msgspec.Struct):
+    items: list[SettingValue]
 
 
 class AccessCalls:
@@ -106,3 +98,7 @@ class AccessCalls:
     def audit(self, *, actor: str | None = None, target: str | None = None) -> Iterator[AuditInfo]:
         """What was done and refused, newest first."""
         return paged(self._transport, "/audit", AuditInfo, {"actor": actor, "target": target})
+
+    def settings(self) -> list[SettingValue]:
+        """What the server that answers goes by, masked."""
+        return self._transport.get("/settings", _ServiceSettings).items

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls, SavepointCalls
+from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls
 from millstream.client.jobs import JobCalls
 from millstream.client.runs import RunCalls
+from millstream.client.savepoints import ConnectorCalls, SavepointCalls
 from millstream.client.schedules import ScheduleCalls
 from millstream.client.stores import ArtifactCalls, CheckpointCalls, ConfigCalls, SecretCalls
 from millstream.client.stream import events
-from millstream.client.transport import Transport
+from millstream.client.transport import TRIES, Transport
 from millstream.client.values import Account, Fleet, OperationInfo, StreamedEvent
 from millstream.errors import ExternalFailure
 
@@ -30,17 +31,26 @@ class Client:
         timeout: seconds until an answer must be there; compiling a job takes some.
         ca_file: certificates to trust, for a service with one of its own.
         plain_http: send the token without TLS to another machine.
+        tries: how often a request is sent that nobody answers.
     """
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = 60.0, ca_file: str | None = None, plain_http: bool = False
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 60.0,
+        ca_file: str | None = None,
+        plain_http: bool = False,
+        tries: int = TRIES,
     ) -> None:
-        self._transport = Transport(url, token, timeout=timeout, ca_file=ca_file, plain_http=plain_http)
+        self._transport = Transport(url, token, timeout=timeout, ca_file=ca_file, plain_http=plain_http, tries=tries)
         self.jobs = JobCalls(self._transport)
         self.runs = RunCalls(self._transport)
         self.operations = OperationCalls(self._transport)
         self.nodes = NodeAdministration(self._transport)
         self.savepoints = SavepointCalls(self._transport)
+        self.connectors = ConnectorCalls(self._transport)
         self.schedules = ScheduleCalls(self._transport)
         self.artifacts = ArtifactCalls(self._transport)
         self.checkpoints = CheckpointCalls(self._transport)
@@ -77,8 +87,10 @@ class Client:
         wanted: Sequence[str] = topics or ("jobs",)
         return events(self._transport, wanted, last=last)
 
-    def wait(self, operation: str, *, timeout: float = 600.0) -> OperationInfo:
-        """Wait until an operation has ended, well or not.
+    def wait(
+        self, operation: str, *, timeout: float = 600.0, look: Callable[[OperationInfo], None] | None = None
+    ) -> OperationInfo:
+        """Wait until an operation has ended, well or not; `look` is told how it is whenever that is asked.
 
         Raises:
             ExternalFailure: (REST-062) it takes longer.
@@ -86,6 +98,8 @@ class Client:
         end, pause = time.monotonic() + timeout, _FIRST_LOOK
         while True:
             seen = self.operations.get(operation)
+            if look is not None:
+                look(seen)
             if seen.has_ended:
                 return seen
             if time.monotonic() >= end:

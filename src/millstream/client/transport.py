@@ -15,7 +15,7 @@ import msgspec
 from millstream.client.problems import error_of
 from millstream.errors import ExternalFailure, InvalidStep
 
-_TRIES = 4
+TRIES = 4
 _PIECE = 1 << 16
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
@@ -36,10 +36,11 @@ class Transport:
         timeout: float,
         ca_file: str | None,
         plain_http: bool,
+        tries: int = TRIES,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         host = _checked(url, plain_http=plain_http)
-        self._pause = pause
+        self._tries, self._pause = tries, pause
         self._http = httpx2.Client(
             base_url=url.rstrip("/") + "/v1",
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -83,16 +84,16 @@ class Transport:
 
     def _answer(self, request: httpx2.Request, *, is_repeatable: bool) -> httpx2.Response:
         pause = _FIRST_PAUSE
-        for tried in range(1, _TRIES + 1):
+        for tried in range(1, self._tries + 1):
             try:
                 answer = self._http.send(request)
             except httpx2.HTTPError as problem:
                 # A request that never left can be sent again, whatever it asks for.
                 may_repeat = is_repeatable or isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout)
-                if tried == _TRIES or not may_repeat:
+                if tried == self._tries or not may_repeat:
                     raise self._away(problem) from problem
             else:
-                if answer.status_code not in _PASSING or tried == _TRIES or not is_repeatable:
+                if answer.status_code not in _PASSING or tried == self._tries or not is_repeatable:
                     return answer
                 pause = max(pause, _told_pause(answer))
             self._pause(min(pause, _LONGEST_PAUSE))
@@ -103,7 +104,7 @@ class Transport:
     def upload(self, path: str, query: Query, file: BinaryIO) -> httpx2.Response:
         """Send a file; it is named by its content, so that sending it again does no harm."""
         params = {name: value for name, value in query.items() if value is not None}
-        for tried in range(1, _TRIES + 1):
+        for tried in range(1, self._tries + 1):
             file.seek(0)
             headers = {"Content-Type": "application/octet-stream"}
             try:
@@ -111,7 +112,7 @@ class Transport:
                     path, params=params, content=iter(partial(file.read, _PIECE), b""), headers=headers
                 )
             except httpx2.HTTPError as problem:
-                if tried == _TRIES:
+                if tried == self._tries:
                     raise self._away(problem) from problem
                 self._pause(_FIRST_PAUSE * 2**tried)
                 continue

@@ -16,6 +16,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     time: dt.datetime
     you: str
     role: str
+    python: str = ""
+    revision: str | None = None
+    parts: list[str] = []
+    started: dt.datetime | None = None
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,24 +237,6 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
     details: dict[str, Any]
     address: str | None = None
-
-
-class SavepointInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A savepoint, and where it is."""
-
-    id: int
-    job: str
-    trigger_id: str
-    format: str
-    path: str
-    status: str
-    create_time: dt.datetime
-    run: str | None = None
-    epoch: int | None = None
-    lineage: str | None = None
-    fingerprint: str | None = None
-    size: int | None = None
-    complete_time: dt.datetime | None = None
 
 
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.disposing import dispose_asked
 from millstream.control.dispatcher.reconcile import Reconciler
+from millstream.control.dispatcher.verifying import verify_asked
 from millstream.control.drivers.warm_pool import WarmLimits, WarmPool
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.retention import Retention
@@ -156,15 +157,16 @@ class ControlPlane:
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
-            Loop("savepoints", self._dispose, pause=_ROUND_SECONDS),
+            Loop("savepoints", lambda: self._later(dispose_asked), pause=_ROUND_SECONDS),
+            Loop("verifying", lambda: self._later(verify_asked), pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
 
-    def _dispose(self) -> None:
+    def _later(self, tend: Callable[[Metadata], int]) -> None:
         try:
-            dispose_asked(self._metadata)
+            tend(self._metadata)
         except ExternalFailure as problem:
-            _log.warning("savepoints are disposed of later: %s", problem)
+            _log.warning("savepoints are tended later: %s", problem)
 
     def _schedule(self) -> None:
         """Whatever is due; what a fire started need not wait for the node's next round."""

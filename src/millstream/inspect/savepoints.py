@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.checkpoint.savepoint import Listed, Savepoint, list_savepoints
 from millstream.errors import CheckpointRefused
-from millstream.jobmaster.compatibility import CompatibilityReport, compare, shape_of
+from millstream.jobmaster.compatibility import CompatibilityReport, JobShape, compare, shape_of
 from millstream.jobmaster.resume import shape_of_savepoint
 from millstream.plan.deployment import DeploymentPlan
 
@@ -57,19 +57,39 @@ class Restorability:
             "lines": [{**dataclasses.asdict(line), "details": line.details} for line in self.report.lines],
             "is_same_plan": self.report.is_same_plan,
             "is_restorable": self.obstacle is None,
+            "obstacle": self.obstacle,
         }
+
+
+class Restorer(NamedTuple):
+    """The job that is to go on from a savepoint, and how."""
+
+    job: str
+    shape: JobShape
+    engine: str | None = None
+    """Where it is to run, if that is known."""
+    allow_dropped: bool = False
 
 
 def restorability(savepoint: Savepoint, deployment: DeploymentPlan, *, allow_dropped: bool) -> Restorability:
     """Judge every step of a job, as a restore would; no file of the savepoint but its record is looked at."""
-    report = compare(shape_of_savepoint(savepoint), shape_of(deployment), allow_dropped=allow_dropped)
-    return Restorability(report=report, obstacle=_obstacle(savepoint, report))
+    return judged(savepoint, Restorer(deployment.name, shape_of(deployment), allow_dropped=allow_dropped))
 
 
-def _obstacle(savepoint: Savepoint, report: CompatibilityReport) -> str | None:
+def judged(savepoint: Savepoint, restorer: Restorer) -> Restorability:
+    """The same for a job of which only the shape is known."""
+    report = compare(shape_of_savepoint(savepoint), restorer.shape, allow_dropped=restorer.allow_dropped)
+    return Restorability(report=report, obstacle=_obstacle(savepoint, report, restorer))
+
+
+def _obstacle(savepoint: Savepoint, report: CompatibilityReport, restorer: Restorer) -> str | None:
+    if savepoint.job != restorer.job:
+        return f"the savepoint belongs to another job, {savepoint.job!r}; restore it with that job"
     refusal = report.refusal()
     if refusal is not None:
         return refusal.hint
-    if savepoint.kind == "native" and not report.is_same_plan:
-        return "a native savepoint is restored by the plan that wrote it; take a canonical one there"
+    stored = (True, savepoint.parallelism, savepoint.engine)
+    mine = (report.is_same_plan, restorer.shape.parallelism, restorer.engine or savepoint.engine)
+    if savepoint.kind == "native" and stored != mine:
+        return "a native savepoint is restored by the plan, parallelism and engine that wrote it; take a canonical one there"
     return None

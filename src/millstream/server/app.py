@@ -15,11 +15,11 @@ from millstream.server.access.gate import PREFIX, Gate
 from millstream.server.front import Front
 from millstream.server.intake import BodyIntake
 from millstream.server.refusing import refuse
-from millstream.server.routes import about, events, figures, nodes
+from millstream.server.routes import about, connectors, events, figures, nodes, settings
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
 from millstream.server.routes.runs import epochs, live, operations, runs
-from millstream.server.routes.stored import artifacts, checkpoints, savepoints, secrets
+from millstream.server.routes.stored import artifacts, checkpoints, savepoint_checks, savepoints, secrets
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
 
@@ -34,11 +34,12 @@ _ALWAYS: tuple[APIRouter, ...] = (
     epochs.router,
     operations.router,
     nodes.router,
-    savepoints.router,
+    connectors.router,
     schedules.router,
     backfills.router,
     tokens.router,
     audits.router,
+    settings.router,
     events.router,
 )
 
@@ -84,10 +85,12 @@ def create_app(service: Service) -> FastAPI:
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    parts = [live.router, figures.nodes_router] if service.channel is not None else []
+    parts = [live.router, savepoint_checks.records_router, figures.nodes_router] if service.channel is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []
-    return parts + ([checkpoints.router] if service.checkpoints is not None else [])
+    parts += [checkpoints.router] if service.checkpoints is not None else []
+    # Behind `/savepoints/diff`, which would be taken for the number of one.
+    return [*parts, savepoint_checks.router, savepoints.router]
 
 
 def _secure(app: FastAPI, service: Service) -> None:

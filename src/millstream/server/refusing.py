@@ -29,6 +29,7 @@ STATUSES: Mapping[str, int] = {
     "REST-024": 422,
     "REST-031": 409,
     "REST-052": 503,
+    "REST-041": 429,
     "CTL-221": 401,
     "CTL-222": 401,
     "CTL-355": 413,

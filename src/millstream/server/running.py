@@ -21,7 +21,8 @@ from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
-from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
+from millstream.server.serving import listening, server_of, spare_what_stays
+from millstream.server.settings import Setting, settings_of_options
 
 
 class ServerOptions(NamedTuple):
@@ -48,6 +49,8 @@ class ServerOptions(NamedTuple):
     warm: WarmLimits = WarmLimits()
     allows_private: bool = False
     """Whether job files may reach into private networks."""
+    sources: Mapping[str, str] = {}
+    """Where these come from, if not from here: `command line` or `environment`, by name."""
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -95,21 +98,32 @@ def _service(
     planner: DefinitionPlanner,
 ) -> Service:
     known = node_options(options)
+    keys = KeyRing(known.keys)
     return Service(
         metadata=metadata,
         planner=planner,
-        signing_key=signing_key(options.data / "signing.key"),
         has_tls=options.tls_certificate is not None or bool(options.proxies),
         proxies=networks_of(options.proxies),
+        signing_key=keys.derived("cursors"),
         channel=ChannelCalls(metadata),
         wake=plane.wake,
-        keys=KeyRing(known.keys),
+        keys=keys,
         artifacts=ArtifactStore(known.artifacts),
         unpacked=options.data / "unpacked",
         checkpoints=known.checkpoints,
         watched=options.watched,
         figures=Exposition(metadata, tuple if node is None else node.figures),
+        settings=effective_settings(options),
     )
+
+
+def effective_settings(options: ServerOptions) -> tuple[Setting, ...]:
+    """What the service goes by, for people: what the operator left open is said too."""
+    known = node_options(options)
+    database = options.database or f"sqlite:///{options.data / 'metadata.db'}"
+    effective = options._replace(artifacts=known.artifacts, keys=known.keys, slots=known.slots, database=database)
+    values = effective._asdict()
+    return settings_of_options(values, values.pop("sources"))
 
 
 def node_options(options: ServerOptions) -> NodeOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any, Protocol
 
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import DefinitionPlanner
-from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.database import Metadata, utc_now
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.server.access.proxies import IpNetwork
 from millstream.server.limits import Limits
+from millstream.server.settings import Setting
 
 
 class NodeChannel(Protocol):
@@ -81,3 +83,6 @@ class Service:
     """Folders in which schedules may wait for files."""
     figures: Exposition | None = None
     """What it tells Prometheus."""
+    settings: tuple[Setting, ...] = ()
+    """What it was started with, as it may be shown."""
+    started: dt.datetime = dataclasses.field(default_factory=utc_now)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import secrets
 import socket
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import uvicorn
 from millstream.server.app import create_app
 from millstream.server.service import Service
 
-_KEY_BYTES = 32
 _GRACE_SECONDS = 5
 
 
@@ -46,18 +43,6 @@ def listening(host: str, port: int) -> socket.socket:
     made.bind((host, port))
     made.listen(128)
     return made
-
-
-def signing_key(path: Path) -> bytes:
-    """The key of cursors, made at the first start; servers of one service share the file or its content."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except FileExistsError:
-        return path.read_bytes()
-    with os.fdopen(descriptor, "wb") as file:
-        key = secrets.token_bytes(_KEY_BYTES)
-        file.write(key)
-    return key
 
 
 def spare_what_stays() -> None:

@@ -11,8 +11,8 @@ from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import ServiceContext, connect, read_contexts, write_contexts
-from millstream.cli.service.options import Context, OutputForm, Yes
-from millstream.cli.service.output import show_list
+from millstream.cli.service.options import Context, OutputForm, Quiet, Yes
+from millstream.cli.service.output import named, show_list
 from millstream.cli.service.server import Data, data_folder
 
 tokens = typer.Typer(help="Tokens: who may ask the service for what.", no_args_is_help=True)
@@ -37,22 +37,25 @@ def create_token(
 
 
 @tokens.command("list")
-def list_tokens(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_tokens(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List tokens, without what they are."""
     with reported(debug=debug), connect(context) as client:
-        show_list(client.access.tokens(), _COLUMNS, output)
+        show_list(client.access.tokens(), _COLUMNS, output, quiet=quiet)
 
 
 @tokens.command()
 def revoke(
-    token: Annotated[str, typer.Argument(metavar="ID", help="Of the token.")],
+    token: Annotated[str, typer.Argument(metavar="ID", help="Of the token, or how it begins.")],
     *,
     context: Context = None,
     debug: Debug = False,
 ) -> None:
     """Let a token work no more."""
     with reported(debug=debug), connect(context) as client:
-        typer.echo(f"token {client.access.revoke_token(token).id} is revoked")
+        whole = named(client.access.tokens(), "id", token, what="token")
+        typer.echo(f"token {client.access.revoke_token(whole).id} is revoked")
 
 
 @contexts.command("add")
@@ -91,12 +94,19 @@ def use(name: Annotated[str, typer.Argument(help="A context.")], *, debug: Debug
 
 
 @contexts.command("list")
-def list_contexts(*, debug: Debug = False) -> None:
+def list_contexts(*, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False) -> None:
     """List contexts; the current one has a star."""
     with reported(debug=debug):
         known = read_contexts()
-        for name, context in sorted(known.contexts.items()):
-            typer.echo(f"{'*' if name == known.current else ' '} {name}  {context.url}")
+        if output == "table" and not quiet:
+            for name, context in sorted(known.contexts.items()):
+                typer.echo(f"{'*' if name == known.current else ' '} {name}  {context.url}")
+            return
+        rows = [
+            {"name": name, "url": context.url, "current": name == known.current}
+            for name, context in sorted(known.contexts.items())
+        ]
+        show_list(rows, {"NAME": "name"}, output, quiet=quiet)
 
 
 @database.command()

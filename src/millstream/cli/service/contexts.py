@@ -67,12 +67,15 @@ def write_contexts(contexts: ContextFile) -> None:
     made.replace(path)
 
 
-def connect(name: str | None) -> Client:
-    """A client of the service that is meant: by `--context`, the environment, or the current context."""
+def connect(name: str | None, *, patience: float | None = None) -> Client:
+    """A client of the service that is meant: by `--context`, the environment, or the current context.
+
+    With `patience` it is asked once, and for so many seconds.
+    """
     service = _client_class()
     url = os.environ.get(URL)
     if name is None and url:
-        return service(url, os.environ.get(TOKEN, ""))
+        return service(url, os.environ.get(TOKEN, ""), **_patient(patience))
     known = read_contexts()
     wanted = name or os.environ.get(CONTEXT) or known.current
     context = known.contexts.get(wanted)
@@ -82,8 +85,12 @@ def connect(name: str | None) -> Client:
             f"start one: millstream server start; or name one: millstream context add NAME --url URL; or export {URL}"
         )
         raise BadTarget(msg, code="CLI-011", found=f"context {wanted!r}", known=known.contexts or "none", hint=hint)
-    options: dict[str, Any] = {"ca_file": context.ca_file, "plain_http": context.plain_http}
+    options = {"ca_file": context.ca_file, "plain_http": context.plain_http, **_patient(patience)}
     return service(context.url, _token(context, wanted), **options)
+
+
+def _patient(seconds: float | None) -> dict[str, Any]:
+    return {} if seconds is None else {"timeout": seconds, "tries": 1}
 
 
 def _client_class() -> type[Client]:

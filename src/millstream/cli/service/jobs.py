@@ -10,7 +10,7 @@ from millstream.cli.failure import reported
 from millstream.cli.options import Debug, Parallelism, Params, params_of
 from millstream.cli.service.contexts import connect
 from millstream.cli.service.following import follow
-from millstream.cli.service.options import Context, JobName, OutputForm, Yes
+from millstream.cli.service.options import Context, JobName, OutputForm, Quiet, Yes
 from millstream.cli.service.output import show_list, show_one
 from millstream.errors import UnknownName
 
@@ -36,14 +36,15 @@ def list_jobs(
     state: Annotated[str | None, typer.Option("--state", help="Only those in this state.")] = None,
     context: Context = None,
     output: OutputForm = "table",
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """List the jobs of the service, or its runs."""
     with reported(debug=debug), connect(context) as client:
         if runs:
-            show_list(client.runs.list(status=state), _RUN_COLUMNS, output)
+            show_list(client.runs.list(status=state), _RUN_COLUMNS, output, quiet=quiet)
         else:
-            show_list(client.jobs.list(state=state), _JOB_COLUMNS, output)
+            show_list(client.jobs.list(state=state), _JOB_COLUMNS, output, quiet=quiet)
 
 
 def start(
@@ -64,6 +65,7 @@ def start(
     trigger: Annotated[str | None, typer.Option("--trigger-id", help="The same id again starts nothing new.")] = None,
     context: Context = None,
     output: OutputForm = "table",
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Start a run of a job that was submitted."""
@@ -75,9 +77,9 @@ def start(
         }
         wishes |= {"allow_dropped_state": allow_dropped_state, "ignore_state_once": ignore_state_once}
         run = client.jobs.start(job, trigger_id=trigger, **{name: value for name, value in wishes.items() if value})
-        show_one(run, output, [("run", run.id), ("status", run.status)])
+        show_one(run, output, [("run", run.id), ("status", run.status)], quiet=quiet)
         if watch:
-            follow(client, run.id)
+            follow(client, run.id, quiet=quiet)
 
 
 def delete(job: JobName, *, yes: Yes = False, context: Context = None, debug: Debug = False) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millstream.cli.failure import reported
 from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import Debug
+from millstream.cli.service.completing import complete_nodes
 from millstream.cli.service.contexts import connect
-from millstream.cli.service.options import Context, OutputForm
-from millstream.cli.service.output import show_list
+from millstream.cli.service.options import Context, OutputForm, Quiet
+from millstream.cli.service.output import named, show_list
 from millstream.cli.service.server import (
     AllowPrivate,
     Artifacts,
@@ -28,8 +29,13 @@ from millstream.cli.service.server import (
     until_interrupted,
 )
 
+if TYPE_CHECKING:
+    from millstream.client import Client
+
 app = typer.Typer(help="Nodes: where runs of the service go on.", no_args_is_help=True)
-NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The id of a node.")]
+NodeId = Annotated[
+    str, typer.Argument(metavar="NODE", help="The id of a node, or how it begins.", autocompletion=complete_nodes)
+]
 _COLUMNS = {"NODE": "id", "STATE": "state", "SLOTS": "slots", "RUNS": "runs", "SEEN": "age", "ADDRESS": "address"}
 
 
@@ -82,28 +88,38 @@ def start(
 
 
 @app.command("list")
-def list_nodes(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_nodes(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List the nodes of the service."""
     with reported(debug=debug), connect(context) as client:
-        show_list(client.nodes.list(), _COLUMNS, output)
+        show_list(client.nodes.list(), _COLUMNS, output, quiet=quiet)
 
 
 @app.command()
 def cordon(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
     """Let a node take no new runs; those it has go on."""
     with reported(debug=debug), connect(context) as client:
-        typer.echo(f"node {node} is {client.nodes.cordon(node).state}")
+        whole = _whole(client, node)
+        typer.echo(f"node {whole} is {client.nodes.cordon(whole).state}")
 
 
 @app.command()
 def uncordon(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
     """Let a node take runs again."""
     with reported(debug=debug), connect(context) as client:
-        typer.echo(f"node {node} is {client.nodes.uncordon(node).state}")
+        whole = _whole(client, node)
+        typer.echo(f"node {whole} is {client.nodes.uncordon(whole).state}")
 
 
 @app.command()
 def drain(node: NodeId, *, context: Context = None, debug: Debug = False) -> None:
     """Empty a node: its runs stop as their jobs wish, and start again elsewhere."""
     with reported(debug=debug), connect(context) as client:
-        typer.echo(f"node {node} is {client.nodes.drain(node).state}")
+        whole = _whole(client, node)
+        typer.echo(f"node {whole} is {client.nodes.drain(whole).state}")
+
+
+def _whole(client: Client, given: str) -> str:
+    living = (each for each in client.nodes.list() if each.state != "GONE")
+    return named(living, "id", given, what="node")

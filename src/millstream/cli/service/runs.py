@@ -11,8 +11,9 @@ from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import JOB_FAILED, reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import connect
+from millstream.cli.service.following import waiting
 from millstream.cli.service.jobs import run_named
-from millstream.cli.service.options import Context, OutputForm, RunArgument, Wait
+from millstream.cli.service.options import Context, OutputForm, Quiet, RunArgument, Wait
 from millstream.cli.service.output import show_one
 from millstream.errors import ExternalFailure, UnknownName
 
@@ -24,10 +25,20 @@ _ENDED = ("COMPLETED", "CANCELLED", "DEAD", "SUSPENDED")
 _LOOK_SECONDS = 0.5
 
 
-def status(run: RunArgument, *, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def status(
+    run: RunArgument,
+    *,
+    context: Context = None,
+    output: OutputForm = "table",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
     """Show how a run is: its state, how far it is, and what went wrong last."""
     with reported(debug=debug), connect(context) as client:
         found = run_named(client, run)
+        if quiet:
+            typer.echo(found.status)
+            return
         show_one(found, output, _lines(found))
         if output == "table":
             for event in list(client.runs.events(found.id))[-5:]:
@@ -121,16 +132,29 @@ def done(client: Client, operation: str, *, wait: bool, timeout: float = 600.0) 
     if not wait:
         typer.echo(f"operation {operation}")
         return None
+    ended = ended_well(client, operation, timeout=timeout)
+    result = ended.result or {}
+    told = {name: result[name] for name in ("status", "run", "path", "savepoint") if result.get(name)}
+    typer.echo("; ".join(f"{name} {value}" for name, value in told.items()) or "done")
+    return ended
+
+
+def ended_well(client: Client, operation: str, *, timeout: float = 600.0, otherwise: int = JOB_FAILED) -> OperationInfo:
+    """The operation when it is done; on stderr, how long it has taken so far.
+
+    Raises:
+        typer.Exit: it could not be done; `otherwise` is the exit code of that.
+    """
     try:
-        ended = client.wait(operation, timeout=timeout)
+        with waiting() as look:
+            ended = client.wait(operation, timeout=timeout, look=look)
     except UnknownName as problem:
         msg = "the service has forgotten what it was asked"
         raise ExternalFailure(msg, code="CLI-017", found=operation, hint="look at the run") from problem
-    result = ended.result or {}
     if ended.status == "failed":
         error = ended.error or {}
         typer.echo(f"error [{error.get('code', '?')}] {error.get('message', 'it could not be done')}", err=True)
-        raise typer.Exit(JOB_FAILED)
-    told = {name: result[name] for name in ("status", "run", "path", "savepoint") if result.get(name)}
-    typer.echo("; ".join(f"{name} {value}" for name, value in told.items()) or "done")
+        if error.get("hint"):
+            typer.echo(f"  fix: {error['hint']}", err=True)
+        raise typer.Exit(otherwise)
     return ended

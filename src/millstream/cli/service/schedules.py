@@ -13,7 +13,7 @@ from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import connect
-from millstream.cli.service.options import Context, JobName, OutputForm, Yes
+from millstream.cli.service.options import Context, JobName, OutputForm, Quiet, Yes
 from millstream.cli.service.output import show_list, show_one
 from millstream.errors import UnknownName
 
@@ -75,7 +75,9 @@ def _written(
 
 
 @app.command("ls")
-def list_schedules(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_schedules(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List jobs that have a schedule, with their next fire."""
     with reported(debug=debug), connect(context) as client:
         found = []
@@ -84,7 +86,7 @@ def list_schedules(*, context: Context = None, output: OutputForm = "table", deb
                 found.append(client.schedules.get(job.name))
             except UnknownName:
                 continue
-        show_list(found, _LISTED, output)
+        show_list(found, _LISTED, output, quiet=quiet)
 
 
 @app.command()
@@ -109,12 +111,13 @@ def next_fires(
     *,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=100, help="How many.")] = 5,
     context: Context = None,
+    output: OutputForm = "table",
     debug: Debug = False,
 ) -> None:
     """Print when a job runs next."""
     with reported(debug=debug), connect(context) as client:
-        for each in client.schedules.next(job, count=count):
-            typer.echo(each.isoformat())
+        fires = [{"job": job, "time": each.isoformat()} for each in client.schedules.next(job, count=count)]
+        show_list(fires, {"TIME": "time"}, output, quiet=output == "table")
 
 
 @app.command()

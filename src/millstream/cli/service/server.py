@@ -15,7 +15,9 @@ from millstream.api.jobfile.target import BadTarget
 from millstream.cli.failure import reported
 from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import Debug
-from millstream.cli.service.contexts import ServiceContext, read_contexts, write_contexts
+from millstream.cli.service.contexts import ServiceContext, connect, read_contexts, write_contexts
+from millstream.cli.service.options import Context, OutputForm, Quiet
+from millstream.cli.service.output import show_list
 
 app = typer.Typer(help="Run the service.", no_args_is_help=True)
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the service keeps its own files.")]
@@ -51,11 +53,14 @@ AllowPrivate = Annotated[
         "--allow-private-addresses", help="Job files may say that the http connector reaches into private networks."
     ),
 ]
+_OPTIONS = {"node": "has_node", "warm_local": "warm", "warm_spark": "warm", "warm_master": "warm"}
+"""Options of the command that have another name in the server."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @app.command()
 def start(
+    asked: typer.Context,
     *,
     data: Data = None,
     database: Database = None,
@@ -118,6 +123,7 @@ def start(
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
             allows_private=allows_private,
+            sources=_sources(asked),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 
@@ -135,6 +141,25 @@ def _check_address(host: str, proxies: list[str], *, is_safe: bool) -> None:
         msg = "--behind-tls-proxy takes the address of the proxy, or a network it is in"
         known = "such as 127.0.0.1 or 10.0.0.0/24"
         raise BadTarget(msg, code="CLI-021", found=str(problem), known=known, hint="correct it") from None
+
+
+@app.command("settings")
+def list_settings(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
+    """List what the service goes by, masked, and where each setting comes from."""
+    with reported(debug=debug), connect(context) as client:
+        columns = {"SETTING": "name", "VALUE": "value", "FROM": "source"}
+        show_list(client.access.settings(), columns, output, quiet=quiet)
+
+
+def _sources(context: typer.Context) -> dict[str, str]:
+    """Where the options of the server come from that are not as they are by default."""
+    typed = [
+        name for name in context.params if str(getattr(context.get_parameter_source(name), "name", "")) == "COMMANDLINE"
+    ]
+    from_environment = {"data": "environment"} if os.environ.get("XDG_DATA_HOME") else {}
+    return {**from_environment, **{_OPTIONS.get(name, name): "command line" for name in typed}}
 
 
 def _ready(url: str, token_file: Path) -> None:

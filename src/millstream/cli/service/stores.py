@@ -13,8 +13,8 @@ import typer
 from millstream.cli.failure import reported
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import connect
-from millstream.cli.service.options import Context, JobName, OutputForm, Yes
-from millstream.cli.service.output import show_list
+from millstream.cli.service.options import Context, JobName, OutputForm, Quiet, Yes
+from millstream.cli.service.output import named, show_list
 from millstream.cli.service.server import Data, Keys, data_folder
 
 secrets = typer.Typer(help="Secrets: values that jobs name and nobody reads back.", no_args_is_help=True)
@@ -37,10 +37,12 @@ def set_secret(name: SecretName, *, context: Context = None, debug: Debug = Fals
 
 
 @secrets.command("ls")
-def list_secrets(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_secrets(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List the names of secrets."""
     with reported(debug=debug), connect(context) as client:
-        show_list(client.secrets.list(), {"NAME": "name", "UPDATED": "update_time"}, output)
+        show_list(client.secrets.list(), {"NAME": "name", "UPDATED": "update_time"}, output, quiet=quiet)
 
 
 @secrets.command("rm")
@@ -93,10 +95,12 @@ def set_config(
 
 
 @config.command("ls")
-def list_config(job: JobName, *, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_config(
+    job: JobName, *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List the settings of a job, masked where they are sensitive."""
     with reported(debug=debug), connect(context) as client:
-        show_list(client.config.list(job), {"KEY": "key", "VALUE": "value", "TYPE": "type"}, output)
+        show_list(client.config.list(job), {"KEY": "key", "VALUE": "value", "TYPE": "type"}, output, quiet=quiet)
 
 
 @config.command("rm")
@@ -126,28 +130,35 @@ def upload(
 
 
 @artifacts.command("ls")
-def list_artifacts(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_artifacts(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List artifacts."""
     with reported(debug=debug), connect(context) as client:
-        show_list(client.artifacts.list(), _ARTIFACTS, output)
+        show_list(client.artifacts.list(), _ARTIFACTS, output, quiet=quiet)
 
 
 @artifacts.command("rm")
 def remove_artifact(
-    sha256: Annotated[str, typer.Argument(help="Of the artifact.")], *, context: Context = None, debug: Debug = False
+    sha256: Annotated[str, typer.Argument(help="Of the artifact, or how it begins.")],
+    *,
+    context: Context = None,
+    debug: Debug = False,
 ) -> None:
     """Remove an artifact that no job needs."""
     with reported(debug=debug), connect(context) as client:
-        client.artifacts.delete(sha256)
+        client.artifacts.delete(named(client.artifacts.list(), "sha256", sha256, what="artifact"))
         typer.echo("removed")
 
 
 @checkpoints.command("ls")
-def list_checkpoints(*, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
+def list_checkpoints(
+    *, context: Context = None, output: OutputForm = "table", quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List the checkpoints of jobs, with what they take on disk."""
     with reported(debug=debug), connect(context) as client:
         columns = {"JOB": "job", "BYTES": "bytes", "PATH": "path", "DELETED": "deleted"}
-        show_list(client.checkpoints.list(), columns, output)
+        show_list(client.checkpoints.list(), columns, output, quiet=quiet)
 
 
 @checkpoints.command("rm")

@@ -14,7 +14,7 @@ from millstream.cli.options import Debug, Parallelism, Params, params_of
 from millstream.cli.service.contexts import connect
 from millstream.cli.service.following import follow
 from millstream.cli.service.jobs import Watch
-from millstream.cli.service.options import Context, OutputForm
+from millstream.cli.service.options import Context, OutputForm, Quiet
 from millstream.cli.service.output import show_one
 from millstream.cli.service.stores import packed
 from millstream.errors import StateConflict
@@ -47,6 +47,7 @@ def submit(
     description: Annotated[str | None, typer.Option("--description", help="What the job is for.")] = None,
     context: Context = None,
     output: OutputForm = "table",
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Submit a job to the service, as a new one or as a new version of the one it has, and start it."""
@@ -56,12 +57,14 @@ def submit(
         more["description"] = description
         job = _submitted(client, document, {name: value for name, value in more.items() if value is not None})
         run = _started(client, job, start=start, params=params, from_savepoint=from_savepoint)
-        if output == "table":
+        if quiet:
+            typer.echo(job.name if run is None else run.id)
+        elif output == "table":
             typer.echo(f"job {job.name}, version {job.version}" + ("" if run is None else f", run {run.id}"))
         else:
             show_one(job if run is None else run, output, ())
         if run is not None and watch:
-            follow(client, run.id)
+            follow(client, run.id, quiet=quiet)
 
 
 def _definition(client: Client, target: str, include: list[Path]) -> tuple[dict[str, Any], str | None]:

@@ -25,7 +25,8 @@ from millstream.cli.options import (
     seconds_of,
 )
 from millstream.cli.service.either import ask_service, is_job
-from millstream.cli.service.options import Context
+from millstream.cli.service.options import Context, OutputForm, Quiet
+from millstream.cli.service.savepoints import dispose_kept, list_kept, number_of, record_kept, verify_kept
 from millstream.cli.show import json_text, show_rows
 from millstream.inspect.asking import request_for
 from millstream.inspect.checkpoint import open_view
@@ -35,7 +36,9 @@ from millstream.inspect.savepoints import Restorability, listed_facts, restorabi
 from millstream.plan.compile import compile_job
 
 app = typer.Typer(help="Take, list, inspect, compare, verify and remove savepoints.", no_args_is_help=True)
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="The directory of a savepoint.")]
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="The directory of a savepoint, or its number in the service.")
+]
 
 
 @app.command()
@@ -65,15 +68,26 @@ def create(
 
 @app.command(name="list")
 def list_command(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that holds savepoints, or a checkpoint.")],
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR_OR_JOB]", help="A folder that holds savepoints, or a checkpoint; or a job of the service."
+        ),
+    ] = None,
     *,
+    context: Context = None,
+    output: OutputForm = "table",
+    quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the savepoints of a folder, oldest first; those that cannot be read are named with the reason."""
+    """List the savepoints of a folder, oldest first, with the reason where one cannot be read; or those of the service."""
     with reported(debug=debug):
+        if folder is None or is_job(folder):
+            list_kept(folder, context, "json" if as_json else output, quiet=quiet)
+            return
         savepoints = savepoints_in(Path(folder))
-        if as_json:
+        if as_json or output == "json":
             for listed in savepoints:
                 typer.echo(json_text({"path": str(listed.path), **listed_facts(listed)}))
         else:
@@ -90,14 +104,19 @@ def _row(listed: Listed) -> list[Any]:
 
 
 @app.command()
-def inspect(path: PathArgument, *, as_json: Json = False, debug: Debug = False) -> None:
+def inspect(path: PathArgument, *, context: Context = None, as_json: Json = False, debug: Debug = False) -> None:
     """Show what a savepoint holds, from its record."""
     with reported(debug=debug):
-        savepoint = read_savepoint(path)
+        path, savepoint = _read(path, context)
         if as_json:
             typer.echo(json_text(msgspec.to_builtins(savepoint, str_keys=True)))
         else:
             _print_savepoint(path, savepoint)
+
+
+def _read(target: str, context: str | None) -> tuple[str, Savepoint]:
+    number = number_of(target)
+    return (target, read_savepoint(target)) if number is None else record_kept(number, context)
 
 
 def _print_savepoint(path: str, savepoint: Savepoint) -> None:
@@ -117,15 +136,16 @@ def _print_savepoint(path: str, savepoint: Savepoint) -> None:
 
 @app.command()
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="The directory of a savepoint.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The directory of another.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="The directory of a savepoint, or its number in the service.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The directory or number of another.")],
     *,
+    context: Context = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show what differs between two savepoints, from their records; `millstream state diff` compares the content."""
     with reported(debug=debug):
-        difference = diff_savepoints(read_savepoint(a), read_savepoint(b))
+        difference = diff_savepoints(_read(a, context)[1], _read(b, context)[1])
         if as_json:
             typer.echo(json_text(msgspec.to_builtins(difference)))
         else:
@@ -146,16 +166,26 @@ def _print_difference(difference: SavepointDifference) -> None:
 def verify(
     path: PathArgument,
     *,
-    job: Annotated[str | None, typer.Option("--job", help="Also say whether this job can be restored from it.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job", help="Also say whether this job can be restored from it; of the service NAME or NAME@VERSION."
+        ),
+    ] = None,
     parallelism: Parallelism = None,
     allow_dropped_state: Annotated[
         bool, typer.Option("--allow-dropped-state", help="Judge as run --allow-dropped-state would.")
     ] = False,
+    context: Context = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Read every file of a savepoint and compare it with the record; with --job also judge every step of that job."""
     with reported(debug=debug):
+        if (number := number_of(path)) is not None:
+            how: dict[str, Any] = {"parallelism": parallelism, "allow_dropped": allow_dropped_state}
+            verify_kept(number, context, job=job, as_json=as_json, **how)
+            return
         verified, verdict = verify_savepoint(path), None
         if job is not None:
             deployment = compile_job(model_of(load(job), parallelism)).deployment
@@ -177,8 +207,11 @@ def _print_verified(path: str, verified: Verified, verdict: Restorability | None
 
 
 @app.command()
-def dispose(path: PathArgument, *, as_json: Json = False, debug: Debug = False) -> None:
+def dispose(path: PathArgument, *, context: Context = None, as_json: Json = False, debug: Debug = False) -> None:
     """Remove a savepoint; a directory that is none is refused."""
     with reported(debug=debug):
+        if (number := number_of(path)) is not None:
+            dispose_kept(number, context, as_json=as_json)
+            return
         dispose_savepoint(path)
         typer.echo(json_text({"disposed": path}) if as_json else f"disposed of {path}")

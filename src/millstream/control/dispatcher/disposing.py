@@ -9,6 +9,7 @@ from sqlalchemy import Row, select
 
 from millstream.checkpoint.savepoint import dispose_savepoint
 from millstream.control.act import Act, acting
+from millstream.control.dispatcher.verifying import is_seen
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.access import operation
 from millstream.control.operations import done, failed, handed_on
@@ -37,7 +38,8 @@ def dispose_asked(metadata: Metadata) -> int:
 def _open(act: Act) -> list[Row[Any]]:
     is_left = (operation.c.status == "running") & (operation.c.create_time <= act.now - _AGAIN)
     found = select(operation).where(operation.c.kind == "dispose", (operation.c.status == "pending") | is_left)
-    return list(act.connection.execute(found.order_by(operation.c.create_time).limit(_AT_ONCE)))
+    waiting = act.connection.execute(found.order_by(operation.c.create_time).limit(_AT_ONCE))
+    return [each for each in waiting if is_seen(each.result["wish"]["path"], act.now - each.create_time)]
 
 
 def _disposed(path: str) -> dict[str, Any] | None:

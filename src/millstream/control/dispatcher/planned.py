@@ -25,6 +25,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     secrets: list[str] = []
     """Names that the definition mentions as `${secret:NAME}`."""
     params: list[dict[str, Any]] = []
+    shape: dict[str, Any] | None = None
+    """What the job keeps between epochs, by which it is judged whether it fits a savepoint."""
 
 
 class DefinitionPlanner(Protocol):

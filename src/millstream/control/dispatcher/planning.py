@@ -78,13 +78,14 @@ def _told(child: subprocess.CompletedProcess[str]) -> Planned:
         found = f"exit code {child.returncode}: {child.stderr[-_SHOWN:].strip()}"
         raise InvalidPlan(msg, code="CTL-027", found=found, hint="try it by hand: millstream validate") from None
     if "error" in told:
-        raise _refusal(told["error"])
+        raise refusal_of(told["error"])
     return msgspec.convert(told["planned"], Planned)
 
 
-def _refusal(facts: dict[str, Any]) -> MillstreamError:
-    """The error as the compiler raised it."""
-    kind = getattr(errors, str(facts.get("kind")), InvalidPlan)
-    kind = kind if isinstance(kind, type) and issubclass(kind, MillstreamError) else InvalidPlan
+def refusal_of(facts: dict[str, Any]) -> MillstreamError:
+    """The error as the process raised it."""
+    unknown = ExternalFailure if facts.get("domain") == "external" else InvalidPlan
+    kind = getattr(errors, str(facts.get("kind")), unknown)
+    kind = kind if isinstance(kind, type) and issubclass(kind, MillstreamError) else unknown
     fields = {name: facts.get(name) for name in ("code", "step", "found", "known", "hint")}
     return kind(facts.get("message") or "the job cannot be compiled", **fields)

@@ -22,10 +22,10 @@ _LOCK = 7_214_650_211
 def upgrade(metadata: Metadata, *, to: str = "head") -> tuple[str | None, str | None]:
     """Bring the schema up to date; gives the revisions before and after. Two at once take turns."""
     with _alone(metadata) as connection:
-        before = _revision(connection)
+        before = revision_of(connection)
         _refuse_newer(before)
         command.upgrade(_config(connection), to)
-        return before, _revision(connection)
+        return before, revision_of(connection)
 
 
 def downgrade(metadata: Metadata, *, to: str) -> None:
@@ -48,7 +48,7 @@ def downgrade(metadata: Metadata, *, to: str) -> None:
 def is_empty(metadata: Metadata) -> bool:
     """Whether nobody has made a schema there yet."""
     with metadata.begin() as connection:
-        return _revision(connection) is None
+        return revision_of(connection) is None
 
 
 def check(metadata: Metadata) -> None:
@@ -58,7 +58,7 @@ def check(metadata: Metadata) -> None:
         SchemaMismatch: (CTL-003) it is older and must be upgraded, or newer (CTL-004).
     """
     with metadata.begin() as connection:
-        revision = _revision(connection)
+        revision = revision_of(connection)
     _refuse_newer(revision)
     if revision != _scripts().get_current_head():
         msg = "the schema of the service's database is older than this version"
@@ -75,7 +75,8 @@ def _alone(metadata: Metadata) -> Iterator[Connection]:
         yield connection
 
 
-def _revision(connection: Connection) -> str | None:
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the schema; `None` before the first."""
     return MigrationContext.configure(connection).get_current_revision()
 
 

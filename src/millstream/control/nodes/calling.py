@@ -82,7 +82,7 @@ class ChannelCalls:
             msg = "there is no such node"
             hint = "see what there is: millstream node list"
             raise UnknownName(msg, code="CTL-041", found=repr(identifier), hint=hint)
-        page: str = _answered(f"{row.address}/metrics", row.channel_key)
+        page: str = answered_by(f"{row.address}/metrics", row.channel_key)
         return page
 
     def _place(self, run: str) -> RunPlace:
@@ -97,7 +97,7 @@ class ChannelCalls:
         return RunPlace(found.execution_id, token, row.address, row.channel_key)
 
     def _ask(self, place: RunPlace, question: str, **asked: object) -> Any:
-        return _answered(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
+        return answered_by(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
 
 
 def _last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:
@@ -111,7 +111,13 @@ def _last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:
     return (None, 0) if last is None or name is None else (name[1], last.token)
 
 
-def _answered(url: str, key: str, **asked: object) -> Any:
+def answered_by(url: str, key: str, **asked: object) -> Any:
+    """What a node answers.
+
+    Raises:
+        UnknownName: it refused.
+        ExternalFailure: (CTL-045) it does not answer.
+    """
     import httpx2
 
     try:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from millstream.control.nodes.savepoint_views import savepoint_record
 from millstream.control.nodes.views import RunViews
 from millstream.errors import MillstreamError
 
@@ -81,13 +82,19 @@ def answered(views: RunViews, path: str) -> Answer:
     }
     match [unquote(part) for part in parts.path.strip("/").split("/")]:
         case ["runs", run, question] if question in questions:
-            try:
-                return 200, {"value": questions[question](run, asked)}
-            except MillstreamError as problem:
-                return 404, {**problem.fields(), "kind": type(problem).__name__}
-            except ValueError as problem:
-                return 400, {"message": str(problem)}
+            return _told(lambda: questions[question](run, asked))
         case ["metrics"]:
             return 200, {"value": views.page()}
+        case ["savepoint"]:
+            return _told(lambda: savepoint_record(asked))
         case _:
             return 404, {"message": "a node knows no such question"}
+
+
+def _told(answer: Callable[[], Any]) -> Answer:
+    try:
+        return 200, {"value": answer()}
+    except MillstreamError as problem:
+        return 404, {**problem.fields(), "kind": type(problem).__name__}
+    except ValueError as problem:
+        return 400, {"message": str(problem)}

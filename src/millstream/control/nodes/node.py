@@ -27,6 +27,7 @@ from millstream.control.nodes.placing import Places, SecretsOfRun, secret_names,
 from millstream.control.nodes.registration import NodeState, Offer
 from millstream.control.nodes.reports import ReportWriter, StateData, looked
 from millstream.control.nodes.requests import DriverRequests
+from millstream.control.nodes.savepoint_views import with_records
 from millstream.control.nodes.watching import Watching
 from millstream.errors import ExternalFailure, MillstreamError
 
@@ -179,13 +180,13 @@ class Node:
             return
         ended = any(report.type == "result" for report in reports)
         # Read before the transaction: manifests may be far away, and others wait for who writes.
-        known = looked(reports, self._state_data(owned.id, owned.token))
+        known, told = looked(reports, self._state_data(owned.id, owned.token)), with_records(reports)
         with acting(self._metadata, self._actor) as act:
             row = self._row(act, owned)
             if is_fenced(reports):
                 tell(act, owned.id, owned.token, "fenced", "its driver found a newer owner of the checkpoint")
             writer = ReportWriter(act, owned.token, known.get)
-            is_mine = row is not None and writer.write(row, reports)
+            is_mine = row is not None and writer.write(row, told)
             if is_mine and ended:
                 # Before anybody can claim the next run of the job, which would begin in the same place.
                 self._clear(act, owned)

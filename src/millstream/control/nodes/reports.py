@@ -20,6 +20,7 @@ from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, run_event, savepoint
 from millstream.control.metadata.upserts import insert_into
 from millstream.control.nodes.claims import lease_name, release
+from millstream.control.nodes.savepoint_views import recorded
 from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
@@ -153,7 +154,7 @@ class ReportWriter:
             row = run_of(self._act, run)
             values = {"job_id": row.job_id, "execution_id": run, "trigger_id": body["id"], "path": body["path"]}
             times = {"create_time": self._act.now, "complete_time": self._act.now}
-            self._insert(savepoint, {**values, **times, "format": "canonical", "status": "READY"})
+            self._insert(savepoint, {"format": "canonical", **values, **times, **recorded(body), "status": "READY"})
         if not any(each.id == body["id"] for each in open_operations(self._act, run, _ENDING)):
             done(self._act, body["id"], **{name: body[name] for name in ("path", "text") if body.get(name)})
 

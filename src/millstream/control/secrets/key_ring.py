@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from millstream.errors import Domain, MillstreamError
 
@@ -67,10 +69,7 @@ class KeyRing:
     @property
     def newest(self) -> EncryptionKey:
         """The key that encrypts."""
-        if not self.path.exists():
-            with self._locked():
-                if not self.path.exists():
-                    self._write((_made(),))
+        self._ensure()
         return self._read()[-1]
 
     @property
@@ -92,6 +91,14 @@ class KeyRing:
         hint = "restore the key file from its backup, or set the secret again"
         raise SecretRefused(msg, code="CTL-302", found=key_id, known=[key.id for key in known], hint=hint)
 
+    def derived(self, purpose: str) -> bytes:
+        """A key for something else than encrypting: the same in all processes that share the file, whatever keys are added."""
+        self._ensure()
+        oldest = self._read()[0]
+        return HKDF(hashes.SHA256(), KEY_BYTES, salt=None, info=f"millstream {purpose}".encode()).derive(
+            oldest.material
+        )
+
     def add(self) -> EncryptionKey:
         """Make a new key, which encrypts from now on; the others stay for what is encrypted with them."""
         with self._locked():
@@ -109,6 +116,12 @@ class KeyRing:
                 self._keys = _decoded(self.path, os.read(handle, _MOST_BYTES))
                 self._seen = seen
         return self._keys
+
+    def _ensure(self) -> None:
+        if not self.path.exists():
+            with self._locked():
+                if not self.path.exists():
+                    self._write((_made(),))
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:

@@ -21,6 +21,7 @@ from millstream.driver.service.loading import confine_functions, job_of
 from millstream.driver.service.reach import check_reach, confine_reach
 from millstream.driver.service.warming import import_all
 from millstream.graph.operations.endpoints import Sink, Source
+from millstream.jobmaster.compatibility import shape_of
 from millstream.model.secret import mentioned
 from millstream.plan.compile import Layers, compile_job
 from millstream.plan.explain import LAYERS, explain, mermaid
@@ -77,6 +78,7 @@ def plan_facts(definition: dict[str, Any], code: str | None, parallelism: int | 
         "steps": _steps(layers),
         "secrets": sorted(mentioned([definition, written["job"]])),
         "params": [{"name": each.name, "type": each.type} for each in requirements.params],
+        "shape": msgspec.to_builtins(shape_of(layers.deployment)),
     }
 
 

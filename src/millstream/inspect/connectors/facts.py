@@ -57,6 +57,10 @@ class OptionFacts:
     default: Any
     is_required: bool
     doc: str
+    choices: tuple[Any, ...] = ()
+    """The only values it takes, if there are some."""
+    may_hold_secrets: bool = False
+    """Whether a form hides what is written into it; better it names a secret, `${secret:NAME}`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,15 @@ def _option(name: str, option: Option) -> OptionFacts:
     if option.choices:
         type_text = ", ".join(map(repr, option.choices))
     default = None if option.is_required else option.default
-    return OptionFacts(name=name, type=type_text, default=default, is_required=option.is_required, doc=option.doc)
+    return OptionFacts(
+        name=name,
+        type=type_text,
+        default=default,
+        is_required=option.is_required,
+        doc=option.doc,
+        choices=option.choices,
+        may_hold_secrets=not option.is_shown,
+    )
 
 
 def promises_of(declared: ConnectorDeclaration) -> list[PromiseFacts]:

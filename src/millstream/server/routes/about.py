@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import platform
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,6 +21,7 @@ from millstream.server.asking import Asks, guarded, unguarded
 from millstream.server.service import Service
 
 router = APIRouter(tags=["service"])
+_PARTS = ("channel", "keys", "artifacts", "checkpoints", "figures")
 
 
 class Alive(BaseModel):
@@ -32,8 +34,15 @@ class ServiceInfo(BaseModel):
     """What answers here."""
 
     version: str
+    python: str
     database: str
+    revision: str | None
+    """Of the schema."""
+    parts: list[str]
+    """What this service has beside jobs and runs."""
     time: dt.datetime
+    started: dt.datetime
+    """The process that answers; behind one address there may be several."""
     you: str
     role: str
 
@@ -73,11 +82,16 @@ def ready(request: Request) -> Alive:
 def info(asking: Asks) -> ServiceInfo:
     """What answers here, and who it takes you for."""
     with asking.reading() as act:
-        now = act.now
+        now, revision = act.now, migrate.revision_of(act.connection)
+    service = asking.service
     return ServiceInfo(
         version=__version__,
-        database=asking.service.metadata.url.kind,
+        python=platform.python_version(),
+        database=service.metadata.url.kind,
+        revision=revision,
+        parts=[name for name in _PARTS if getattr(service, name) is not None],
         time=now,
+        started=service.started,
         you=asking.caller.name,
         role=asking.caller.role,
     )

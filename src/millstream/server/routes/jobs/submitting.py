@@ -103,13 +103,20 @@ def _keys(asking: Asking) -> KeyRing:
 
 def _code(asking: Asking, body: JobBody) -> str | None:
     """The folder of the job's code, unpacked for the process that compiles it."""
+    return None if body.artifact is None else unpacked_code(asking, body.artifact)
+
+
+def unpacked_code(asking: Asking, artifact: str) -> str:
+    """The folder of an artifact's code.
+
+    Raises:
+        UnknownName: (CTL-358) there is no such artifact.
+    """
     store, folder = asking.service.artifacts, asking.service.unpacked
-    if body.artifact is None:
-        return None
     if store is None or folder is None:
-        raise unknown_artifact(body.artifact)
-    unpack(store, body.artifact, folder / body.artifact)
-    return str(folder / body.artifact)
+        raise unknown_artifact(artifact)
+    unpack(store, artifact, folder / artifact)
+    return str(folder / artifact)
 
 
 def _definition(body: JobBody) -> dict[str, Any]:

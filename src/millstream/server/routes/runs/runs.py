@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -125,7 +126,11 @@ def get_run(run: RunId, asking: Asks) -> RunShown:
     summary="Ask a run for its end, or for a savepoint",
 )
 def stop_run(run: RunId, body: StopBody, asking: Asks) -> Response:
-    """Drain, suspend, cancel, or export a savepoint; the operation says what became of it."""
+    """Drain, suspend, cancel, or export a savepoint; the operation says what became of it.
+
+    Whoever is no author puts savepoints (`to`) below the service's own folder of checkpoints.
+    """
+    _check_place(asking, body.to)
 
     def effect(act: Act) -> ActAnswer:
         row = run_of(act, run)
@@ -134,6 +139,15 @@ def stop_run(run: RunId, body: StopBody, asking: Asks) -> Response:
         return _opened(identifier)
 
     return woken(asking, once(asking, effect))
+
+
+def _check_place(asking: Asking, to: str) -> None:
+    """A driver may write wherever its user may: only those whose code does so anyway choose any place."""
+    root = asking.service.checkpoints
+    place = Path(to)
+    is_ours = root is not None and place.is_relative_to(root.absolute()) and ".." not in place.parts
+    if to and not is_ours:
+        asking.demand("author", f"a savepoint outside of {root}" if root is not None else "a place for a savepoint")
 
 
 def _opened(identifier: str) -> ActAnswer:

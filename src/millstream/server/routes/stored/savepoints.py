@@ -1,8 +1,9 @@
-"""Savepoints: what there is, and disposing of one."""
+"""Savepoints: what there is, and disposing of one. What is in them is read in `savepoint_checks.py`."""
 
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -12,7 +13,7 @@ from sqlalchemy import Row, Select, select, update
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import job_of
 from millstream.control.metadata.tables.jobs import job_definition
-from millstream.control.metadata.tables.runs import savepoint
+from millstream.control.metadata.tables.runs import execution, savepoint
 from millstream.control.operations import open_operation
 from millstream.control.refusals import StateConflict, UnknownName
 from millstream.server.asking import Asks, guarded
@@ -30,6 +31,8 @@ class SavepointShown(BaseModel):
 
     id: int
     job: str
+    job_version: int | None
+    """Of the run it was taken of."""
     run: str | None
     trigger_id: str
     epoch: int | None
@@ -41,6 +44,8 @@ class SavepointShown(BaseModel):
     status: str
     create_time: dt.datetime
     complete_time: dt.datetime | None
+    age: float
+    """Seconds since it was taken."""
 
 
 @router.get("/savepoints", **guarded("viewer"), summary="List savepoints")
@@ -54,14 +59,15 @@ def list_savepoints(
     """Newest first."""
     with asking.reading() as act:
         found = _all() if job is None else _all().where(savepoint.c.job_id == job_of(act, job).id)
-        return _NEWEST_FIRST.page(act, asking, found, _shown, limit=limit, cursor=cursor, scope=(job,))
+        shown = partial(_shown, act.now)
+        return _NEWEST_FIRST.page(act, asking, found, shown, limit=limit, cursor=cursor, scope=(job,))
 
 
 @router.get("/savepoints/{savepoint}", **guarded("viewer"), summary="Get a savepoint")
 def get_savepoint(savepoint: SavepointId, asking: Asks) -> SavepointShown:
     """One savepoint."""
     with asking.reading() as act:
-        return _shown(_savepoint(act, savepoint))
+        return _shown(act.now, savepoint_row(act, savepoint))
 
 
 @router.delete(
@@ -75,7 +81,7 @@ def dispose_savepoint(savepoint: SavepointId, asking: Asks) -> Response:
     """It can be started from no more; the operation says when its files are gone."""
 
     def effect(act: Act) -> ActAnswer:
-        row = _savepoint(act, savepoint)
+        row = savepoint_row(act, savepoint)
         _dispose(act, row)
         identifier = open_operation(act, "dispose", f"savepoint:{row.id}", path=row.path)
         asking.audit(act, "savepoint.dispose", str(row.id), before={"job": row.job_name, "path": row.path})
@@ -93,12 +99,17 @@ def _dispose(act: Act, row: Row[Any]) -> None:
 
 
 def _all() -> Select[Any]:
-    return select(savepoint, job_definition.c.job_name).select_from(
-        savepoint.join(job_definition, job_definition.c.id == savepoint.c.job_id)
-    )
+    with_job = savepoint.join(job_definition, job_definition.c.id == savepoint.c.job_id)
+    with_run = with_job.outerjoin(execution, execution.c.execution_id == savepoint.c.execution_id)
+    return select(savepoint, job_definition.c.job_name, execution.c.job_version).select_from(with_run)
 
 
-def _savepoint(act: Act, identifier: int) -> Row[Any]:
+def savepoint_row(act: Act, identifier: int) -> Row[Any]:
+    """One savepoint.
+
+    Raises:
+        UnknownName: (REST-034) there is none of that number.
+    """
     row = act.connection.execute(_all().where(savepoint.c.id == identifier)).first()
     if row is None:
         msg = "there is no such savepoint"
@@ -106,10 +117,11 @@ def _savepoint(act: Act, identifier: int) -> Row[Any]:
     return row
 
 
-def _shown(row: Row[Any]) -> SavepointShown:
+def _shown(now: dt.datetime, row: Row[Any]) -> SavepointShown:
     return SavepointShown(
         id=row.id,
         job=row.job_name,
+        job_version=row.job_version,
         run=row.execution_id,
         trigger_id=row.trigger_id,
         epoch=row.epoch,
@@ -121,4 +133,5 @@ def _shown(row: Row[Any]) -> SavepointShown:
         status=row.status,
         create_time=row.create_time,
         complete_time=row.complete_time,
+        age=(now - row.create_time).total_seconds(),
     )
