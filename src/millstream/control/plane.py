@@ -33,11 +33,16 @@ from millstream.control.schedule.dispatching import dispatcher_acts
 from millstream.control.schedule.loop import tick
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.of_run import secrets_of_run
+from millstream.control.stored.calling import StoredCalls
+from millstream.control.stored.letters import LetterActs
+from millstream.control.stored.readers import StoredReaders
+from millstream.control.stored.views import StoredViews
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
 _SWEEP_SECONDS = 3600.0
+_READERS_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -65,15 +70,20 @@ class RunningNode:
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
         self._warm = WarmPool(options.data / "warm", options.warm)
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
-        self._views = RunViews(drivers.folder)
+        self._views, self._readers = RunViews(drivers.folder), StoredReaders()
+        places = Places(options.checkpoints, code.folder)
         self._channel = ChannelServer(
-            self._views, host=options.channel_host, port=options.channel_port, shown_host=options.shown_host
+            self._views,
+            StoredViews(metadata, places, self._secrets, self._readers),
+            host=options.channel_host,
+            port=options.channel_port,
+            shown_host=options.shown_host,
         )
         self._node = Node(
             metadata,
             self._offer(options),
             drivers,
-            Places(options.checkpoints, code.folder),
+            places,
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
         )
@@ -81,6 +91,7 @@ class RunningNode:
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
         self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
+        self._reading = Loop("readers", self._readers.tend, pause=_READERS_SECONDS)
 
     def _offer(self, options: NodeOptions) -> Offer:
         return Offer(
@@ -120,6 +131,7 @@ class RunningNode:
         self._loop.start()
         self._sweeping.start()
         self._tending.start()
+        self._reading.start()
 
     def wake(self) -> None:
         """There is something to claim or to ask."""
@@ -130,6 +142,8 @@ class RunningNode:
         self._loop.stop()
         self._sweeping.stop()
         self._tending.stop()
+        self._reading.stop()
+        self._readers.close()
         self._warm.close()
         self._node.leave()
         self._channel.close()
@@ -141,10 +155,12 @@ class ControlPlane:
 
     def __init__(self, metadata: Metadata, node: RunningNode | None, *, watched: Sequence[Path] = ()) -> None:
         self._metadata, self._node, self._watched = metadata, node, watched
+        self._acts = LetterActs(metadata, StoredCalls(metadata).ask)
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
             Loop("savepoints", self._dispose, pause=_ROUND_SECONDS),
+            Loop("letters", self._letters, pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
 
@@ -153,6 +169,12 @@ class ControlPlane:
             dispose_asked(self._metadata)
         except ExternalFailure as problem:
             _log.warning("savepoints are disposed of later: %s", problem)
+
+    def _letters(self) -> None:
+        try:
+            self._acts.round()
+        except ExternalFailure as problem:
+            _log.warning("bad records are replayed and removed later: %s", problem)
 
     def _schedule(self) -> None:
         """Whatever is due; what a fire started need not wait for the node's next round."""

@@ -19,7 +19,7 @@ from millstream.server.routes import about, events, figures, nodes
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
 from millstream.server.routes.runs import epochs, live, operations, runs
-from millstream.server.routes.stored import artifacts, checkpoints, savepoints, secrets
+from millstream.server.routes.stored import artifacts, checkpoints, letter_acts, letters, savepoints, secrets, state
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
 
@@ -33,6 +33,7 @@ _ALWAYS: tuple[APIRouter, ...] = (
     runs.router,
     epochs.router,
     operations.router,
+    letters.router,
     nodes.router,
     savepoints.router,
     schedules.router,
@@ -85,6 +86,7 @@ def create_app(service: Service) -> FastAPI:
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
     parts = [live.router, figures.nodes_router] if service.channel is not None else []
+    parts += [state.router, letters.stored_router, letter_acts.router] if service.stored is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []
     return parts + ([checkpoints.router] if service.checkpoints is not None else [])

@@ -18,6 +18,7 @@ from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.stored.calling import StoredCalls
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
 from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
@@ -95,6 +96,7 @@ def _service(
         signing_key=signing_key(options.data / "signing.key"),
         has_tls=options.tls_certificate is not None,
         channel=ChannelCalls(metadata),
+        stored=StoredCalls(metadata),
         wake=plane.wake,
         keys=KeyRing(known.keys),
         artifacts=ArtifactStore(known.artifacts),
