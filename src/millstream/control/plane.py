@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from millstream import __version__
 from millstream.control.artifacts.folders import CodeFolders
@@ -72,13 +72,7 @@ class RunningNode:
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
         self._views, self._readers = RunViews(drivers.folder), StoredReaders()
         places = Places(options.checkpoints, code.folder)
-        self._channel = ChannelServer(
-            self._views,
-            StoredViews(metadata, places, self._secrets, self._readers),
-            host=options.channel_host,
-            port=options.channel_port,
-            shown_host=options.shown_host,
-        )
+        self._channel = self._opened_channel(options, places)
         self._node = Node(
             metadata,
             self._offer(options),
@@ -92,6 +86,15 @@ class RunningNode:
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
         self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
         self._reading = Loop("readers", self._readers.tend, pause=_READERS_SECONDS)
+
+    def _opened_channel(self, options: NodeOptions, places: Places) -> ChannelServer:
+        stored = StoredViews(self._metadata, places, self._secrets, self._readers)
+        door: dict[str, Any] = {
+            "host": options.channel_host,
+            "port": options.channel_port,
+            "shown_host": options.shown_host,
+        }
+        return ChannelServer(self._views, stored, **door)
 
     def _offer(self, options: NodeOptions) -> Offer:
         return Offer(

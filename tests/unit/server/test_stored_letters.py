@@ -1,12 +1,16 @@
 """Dead letters over REST: grouped, read with what may be shown of them, replayed once, removed."""
 
+import json
 import shutil
 
 import pytest
+import yaml
 from sqlalchemy import select
 from tests.unit.server.stored_world import StoredWorld, until
 from tests.unit.server.test_client import Served
+from typer.testing import CliRunner
 
+from millstream.cli.main import app
 from millstream.client import Client
 from millstream.control.act import acting
 from millstream.control.metadata.tables.access import audit
@@ -186,3 +190,25 @@ def test_the_client(world, running):
         assert client.wait(client.dead_letters.purge(job="bad", older_than=3600.0)).result["removed"] == 0
         with pytest.raises(InvalidStep):
             client.dead_letters.groups(job="bad", step="nobody")
+
+
+def test_the_command_line_takes_a_name_where_it_takes_a_job_file(world, running, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Served(world.service) as served:
+        monkeypatch.setenv("MILLSTREAM_URL", served.url)
+        monkeypatch.setenv("MILLSTREAM_TOKEN", world.tokens["editor"])
+
+        def cli(*words, code=0):
+            result = CliRunner().invoke(app, ["dlq", *words])
+            assert result.exit_code == code, (result.stdout, result.stderr)
+            return result.stdout
+
+        assert "column 'at'" in cli("ls", "bad")
+        (found,) = yaml.safe_load(cli("show", "bad", "time", "--limit", "1", "-o", "yaml"))
+        assert "hunter2" not in found["record"]
+        told = json.loads(cli("replay", "bad", "time", "--dry-run", "-o", "json"))
+        assert (told["job"], told["refused"]) == ("running", 0)
+        assert "letters are to be replayed" in cli("replay", "bad", "time", "--id", found["id"])
+        assert cli("purge", "bad", "time", "--older-than", "7d", "--dry-run") == "0 letters would be removed\n"
+        assert cli("purge", "bad", "time", "--older-than", "7d", "--yes").splitlines()[0].split() == ["removed", "0"]
+        cli("show", "bad", "nobody", code=3)

@@ -7,10 +7,13 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+import yaml
 from sqlalchemy import delete, insert, select, update
 from tests.unit.server.stored_world import StoredWorld
 from tests.unit.server.test_client import Served
+from typer.testing import CliRunner
 
+from millstream.cli.main import app
 from millstream.client import Client
 from millstream.control.act import acting
 from millstream.control.metadata.tables.access import audit
@@ -273,3 +276,26 @@ def test_the_client_reads(world, odd):
         with pytest.raises(CheckpointRefused) as refusal:
             client.state.page(odd, "nobody")
         assert (refusal.value.code, refusal.value.known) == ("SAVE-010", "newest")
+
+
+def test_the_command_line_takes_a_name_where_it_takes_a_path(world, odd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Served(world.service) as served:
+        monkeypatch.setenv("MILLSTREAM_URL", served.url)
+        monkeypatch.setenv("MILLSTREAM_TOKEN", world.tokens["editor"])
+
+        def cli(*words, code=0):
+            result = CliRunner().invoke(app, ["state", *words])
+            assert result.exit_code == code, (result.stdout, result.stderr)
+            return result.stdout
+
+        assert cli("ls", "odd").startswith("odd, epoch ")
+        assert json.loads(cli("ls", "odd", "-o", "json"))["keys"] == len(KEYS)
+        assert yaml.safe_load(cli("ls", f"{odd}@0", "-o", "yaml"))[0]["step"] == "newest"
+        (found,) = [json.loads(line) for line in cli("get", "odd", "newest", "x@7", "--json").splitlines()]
+        assert (found["key"], found["values"]["n"]) == ({"k": "x@7"}, 1)
+        assert "(140,000 bytes)" in cli("get", "odd", "newest", "--prefix", "aaaa", "--state", "doc")
+        assert len(cli("get", "odd", "newest", "-o", "json", "--limit", "4").splitlines()) == 4
+        assert cli("get", "odd", "newest", "nobody", code=1) is not None
+        assert "newest" in cli("diff", "odd", "odd@0", code=0)
+        assert cli("get", "nobody", "newest", code=3) == ""

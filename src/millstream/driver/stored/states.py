@@ -41,7 +41,7 @@ def entries(wanted: EntriesWanted) -> dict[str, Any]:
     """What a step has stored, with where the next page begins."""
 
     def read(state: StoredState) -> dict[str, Any]:
-        page = _Page(state.layout(wanted.step), wanted)
+        page = _ShownEntries(state.layout(wanted.step), wanted)
         if wanted.key is not None:
             place = page.take(state_get(state.step(wanted.step), wanted.key), wanted.passed)
             page.next = None if place is None else [0, place]
@@ -74,7 +74,7 @@ def _difference(a: StoredState, b: StoredState, wanted: DifferenceWanted) -> dic
                             hint=hint)  # fmt: skip
     table = state_diff(a.step(wanted.step), b.step(wanted.step))
     sides = table.column(SIDE).to_pylist()
-    page = _Page(layouts[0], EntriesWanted(place=wanted.a, step=wanted.step, limit=wanted.limit))
+    page = _ShownEntries(layouts[0], EntriesWanted(place=wanted.a, step=wanted.step, limit=wanted.limit))
     page.take(table.drop_columns([SIDE]), 0)
     found = [{"in": side, **each} for side, each in zip(sides, page.entries, strict=False)]
     return {**about, "step": wanted.step, "entries": found, "more": max(0, len(sides) - len(found))}
@@ -135,7 +135,7 @@ def _states(layout: StateLayout) -> list[str]:
     return [f"state.{slot.name}" if slot.name in keys else slot.name for slot in layout.slots]
 
 
-class _Page:
+class _ShownEntries:
     """Entries as they are shown, until there are enough of them or they are too large together."""
 
     def __init__(self, layout: StateLayout, wanted: EntriesWanted) -> None:

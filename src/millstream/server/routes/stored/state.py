@@ -84,7 +84,7 @@ class SidedEntry(StateEntry):
     side: str
 
 
-class StepDifference(BaseModel):
+class DifferingStep(BaseModel):
     """How many keys of a step are in one alone, or other there."""
 
     step: str
@@ -97,7 +97,7 @@ class StateDifference(BaseModel):
 
     a: StateAbout
     b: StateAbout
-    steps: list[StepDifference] = []
+    steps: list[DifferingStep] = []
     items: list[SidedEntry] = []
     more: int = 0
     """Entries that differ and are not shown."""
