@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import select
 
 from millstream.control.act import Act, reading
+from millstream.control.dispatcher.stopping import run_of
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.nodes import node
-from millstream.control.metadata.tables.runs import run_event
+from millstream.control.nodes.calling import last_owner
 from millstream.control.stored.places import savepoint_of
 from millstream.control.stored.questions import ChannelQuestion, StateAsked
 from millstream.control.stored.readers import SECONDS, error_in
 from millstream.errors import ExternalFailure, MillstreamError
 
-_ACTOR = re.compile(r"node:(.+)")
 _NOT_SEEN = frozenset({"CKPT-016", "CTL-145"})
 """There is no such folder on that node, or the node cannot be reached: another may see it."""
 _TRAVEL_SECONDS = 10.0
@@ -58,7 +57,7 @@ class StoredCalls:
     def _doors(self, asked: ChannelQuestion) -> list[NodeDoor]:
         with reading(self._metadata) as act:
             run = _run(act, asked)
-            first = None if run is None else _last_claim(act, run)
+            first = None if run is None else last_owner(act, run_of(act, run))[0]
             rows = act.connection.execute(select(node).where(node.c.state != "GONE", node.c.address.is_not(None)))
             doors = [NodeDoor(row.id, row.address, row.channel_key) for row in rows.all()]
         return sorted(doors, key=lambda door: (door.id != first, door.id))
@@ -68,13 +67,6 @@ def _run(act: Act, asked: ChannelQuestion) -> str | None:
     if not isinstance(asked, StateAsked):
         return asked.run
     return asked.of.run if asked.of.savepoint is None else savepoint_of(act, asked.of.savepoint).execution_id
-
-
-def _last_claim(act: Act, run: str) -> str | None:
-    claimed = run_event.c.execution_id == run, run_event.c.to_status == "INITIALIZING"
-    last = select(run_event.c.actor).where(*claimed).order_by(run_event.c.seq.desc()).limit(1)
-    name = _ACTOR.fullmatch(act.connection.execute(last).scalar() or "")
-    return None if name is None else name[1]
 
 
 def _answered(door: NodeDoor, asked: ChannelQuestion) -> dict[str, Any]:
