@@ -64,7 +64,7 @@ class StoredWorld:
             return run_of(act, run)
 
     def until(self, run, holds, seconds=40):
-        return until(lambda: (row := self.row(run)) if holds(self.row(run)) else None, seconds)
+        return until(lambda: row if holds(row := self.row(run)) else None, seconds)
 
     def ended(self, run):
         return self.until(run, lambda row: row.status == "COMPLETED")
@@ -90,10 +90,10 @@ class StoredWorld:
         self.metadata.close()
 
 
-def until(look, seconds=40):
+def until(look, seconds=60, pause=0.05):
     """What `look` gives as soon as it gives something."""
     end = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < end, "it did not come in time"
-        time.sleep(0.05)
+        time.sleep(pause)
     return found

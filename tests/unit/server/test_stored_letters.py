@@ -6,7 +6,8 @@ import shutil
 import pytest
 import yaml
 from sqlalchemy import select
-from tests.unit.server.stored_world import StoredWorld, until
+from tests.unit.server.stored_world import StoredWorld
+from tests.unit.server.stored_world import until as awaited
 from tests.unit.server.test_client import Served
 from typer.testing import CliRunner
 
@@ -17,6 +18,11 @@ from millstream.control.metadata.tables.access import audit
 from millstream.errors import InvalidStep
 
 BAD = 3
+
+
+def until(look):
+    """Every look starts a process, so they are not many."""
+    return awaited(look, pause=0.5)
 
 
 @pytest.fixture(scope="module")

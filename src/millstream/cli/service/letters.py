@@ -66,13 +66,21 @@ def purge_letters(
     with connect(context) as client:
         tried = client.dead_letters.try_purge(job=job, step=step, **meant)
         if dry:
-            typer.echo(f"{tried.removed} letters would be removed")
+            show_tried(tried.removed, form)
             return
         if not yes and tried.removed:
             typer.confirm(f"Remove {tried.removed} letters of {step!r} of job {job!r}?", abort=True)
         told = _result(client, client.dead_letters.purge(job=job, step=step, **meant))
     lines = [("removed", told["removed"]), ("kept", told["kept"]), ("why", told["why"])]
     show_one({"removed": told["removed"], "kept": told["kept"], "why": told["why"]}, form, lines)
+
+
+def show_tried(letters: int, form: Form) -> None:
+    """How many would go."""
+    if form == "table":
+        typer.echo(f"{letters} letters would be removed")
+    else:
+        show_one({"would_remove": letters}, form, [])
 
 
 def _result(client: Client, operation: str) -> dict[str, Any]:

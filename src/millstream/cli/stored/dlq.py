@@ -199,7 +199,7 @@ def purge(
         found = chosen(box.told(), ids=id or (), error=error, before=before)
         going = [each for each in found if each.state == "replayed" or (not replayed and each.state == "new")]
         if dry_run:
-            typer.echo(f"{len(going)} letters would be removed")
+            of_service.show_tried(len(going), output)
             return
         if not yes and going:
             typer.confirm(f"Remove {len(going)} letters of {box.node.id!r} from {box.sink.id!r}?", abort=True)

@@ -160,7 +160,8 @@ def _replayed(found: list[FoundLetters], mask: Mask, *, dry: bool) -> dict[str, 
         answer = (could_replay if dry else ask_replay)(box, [each.letter for each in told])
         asked, before, refused = asked + answer.rows, before + answer.before, refused + answer.refused
         done += [] if dry else [{"step": [box.node.id, box.node.uid], "at": _settled(box)}]
-    named = [{"id": name, "reason": _text(reason, mask)} for name, reason in refused[:_REFUSED]]
+    # Operations are shown to those who may not read records: the words behind a colon may quote one.
+    named = [{"id": name, "reason": _text(reason.partition(":")[0], mask)} for name, reason in refused[:_REFUSED]]
     return {"replayed": asked, "before": before, "refused": len(refused), "refusals": named, "done": done}
 
 
