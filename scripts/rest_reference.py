@@ -13,6 +13,7 @@ from millstream.control.metadata.database import Metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.stored.calling import StoredCalls
 from millstream.server.app import create_app
 from millstream.server.service import Service
 
@@ -61,6 +62,7 @@ def document() -> dict[str, Any]:
             planner=planned_apart,
             signing_key=b"",
             channel=ChannelCalls(metadata),
+            stored=StoredCalls(metadata),
             keys=KeyRing(place / "keys.json"),
             artifacts=ArtifactStore(place / "artifacts"),
             figures=Exposition(metadata, tuple),

@@ -49,6 +49,12 @@ def cell_text(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of values that any form can hold."""
+    found: dict[str, Any] = json.loads(json_text(row))
+    return found
+
+
 def plain(value: Any) -> Any:
     """A value that JSON has no form for."""
     if isinstance(value, (dt.datetime, dt.date, dt.time)):

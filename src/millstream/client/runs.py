@@ -9,7 +9,7 @@ import msgspec
 
 from millstream.client.pages import paged
 from millstream.client.transport import Query, Transport, escaped
-from millstream.client.values import EpochInfo, EventInfo, FailureInfo, LetterInfo, LogText, RunInfo
+from millstream.client.values import EpochInfo, EventInfo, FailureInfo, LogText, RunInfo
 
 Stopping = Literal["drain", "suspend", "cancel", "export_savepoint"]
 
@@ -64,10 +64,6 @@ class RunCalls:
     def exceptions(self, run: str) -> Iterator[FailureInfo]:
         """Its failures, newest first."""
         return paged(self._transport, f"/runs/{escaped(run)}/exceptions", FailureInfo, {})
-
-    def dead_letters(self, run: str | None = None) -> Iterator[LetterInfo]:
-        """Where bad records are, of one run or of all."""
-        return paged(self._transport, "/dead-letters", LetterInfo, {"run": run})
 
     def progress(self, run: str) -> dict[str, Any]:
         """What it is doing now."""

@@ -9,9 +9,11 @@ from typing import Any, Self
 
 from millstream.client.administration import AccessCalls, NodeAdministration, OperationCalls
 from millstream.client.jobs import JobCalls
+from millstream.client.letters import DeadLetterCalls
 from millstream.client.runs import RunCalls
 from millstream.client.savepoints import ConnectorCalls, SavepointCalls
 from millstream.client.schedules import ScheduleCalls
+from millstream.client.state import StateCalls
 from millstream.client.stores import ArtifactCalls, CheckpointCalls, ConfigCalls, SecretCalls
 from millstream.client.stream import events
 from millstream.client.transport import TRIES, Transport
@@ -51,6 +53,8 @@ class Client:
         self.nodes = NodeAdministration(self._transport)
         self.savepoints = SavepointCalls(self._transport)
         self.connectors = ConnectorCalls(self._transport)
+        self.state = StateCalls(self._transport)
+        self.dead_letters = DeadLetterCalls(self._transport)
         self.schedules = ScheduleCalls(self._transport)
         self.artifacts = ArtifactCalls(self._transport)
         self.checkpoints = CheckpointCalls(self._transport)

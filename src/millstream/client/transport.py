@@ -21,7 +21,7 @@ _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 10.0
 _PASSING = (429, 502, 503, 504)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-Query = Mapping[str, str | int | None]
+Query = Mapping[str, str | int | list[str] | None]
 Kind = TypeVar("Kind")
 
 

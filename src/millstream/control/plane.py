@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from millstream import __version__
 from millstream.contract.reach import Reach
@@ -35,11 +35,16 @@ from millstream.control.schedule.dispatching import dispatcher_acts
 from millstream.control.schedule.loop import tick
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.of_run import secrets_of_run
+from millstream.control.stored.calling import StoredCalls
+from millstream.control.stored.letters import LetterActs
+from millstream.control.stored.readers import StoredReaders
+from millstream.control.stored.views import StoredViews
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
 _ROUND_SECONDS = 1.0
 _SWEEP_SECONDS = 3600.0
+_READERS_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -78,15 +83,14 @@ class RunningNode:
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
         self._warm = WarmPool(options.data / "warm", options.warm)
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
-        self._views = RunViews(drivers.folder)
-        self._channel = ChannelServer(
-            self._views, host=options.channel_host, port=options.channel_port, shown_host=options.shown_host
-        )
+        self._views, self._readers = RunViews(drivers.folder), StoredReaders()
+        places = Places(options.checkpoints, code.folder, reach_of(options, metadata))
+        self._channel = self._opened_channel(options, places)
         self._node = Node(
             metadata,
             self._offer(options),
             drivers,
-            Places(options.checkpoints, code.folder, reach_of(options, metadata)),
+            places,
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
         )
@@ -94,6 +98,16 @@ class RunningNode:
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
         self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
+        self._reading = Loop("readers", self._readers.tend, pause=_READERS_SECONDS)
+
+    def _opened_channel(self, options: NodeOptions, places: Places) -> ChannelServer:
+        stored = StoredViews(self._metadata, places, self._secrets, self._readers)
+        door: dict[str, Any] = {
+            "host": options.channel_host,
+            "port": options.channel_port,
+            "shown_host": options.shown_host,
+        }
+        return ChannelServer(self._views, stored, **door)
 
     def _offer(self, options: NodeOptions) -> Offer:
         return Offer(
@@ -133,6 +147,7 @@ class RunningNode:
         self._loop.start()
         self._sweeping.start()
         self._tending.start()
+        self._reading.start()
 
     def wake(self) -> None:
         """There is something to claim or to ask."""
@@ -143,6 +158,8 @@ class RunningNode:
         self._loop.stop()
         self._sweeping.stop()
         self._tending.stop()
+        self._reading.stop()
+        self._readers.close()
         self._warm.close()
         self._node.leave()
         self._channel.close()
@@ -154,11 +171,13 @@ class ControlPlane:
 
     def __init__(self, metadata: Metadata, node: RunningNode | None, *, watched: Sequence[Path] = ()) -> None:
         self._metadata, self._node, self._watched = metadata, node, watched
+        self._acts = LetterActs(metadata, StoredCalls(metadata).ask)
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
             Loop("savepoints", lambda: self._later(dispose_asked), pause=_ROUND_SECONDS),
             Loop("verifying", lambda: self._later(verify_asked), pause=_ROUND_SECONDS),
+            Loop("letters", self._letters, pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
 
@@ -167,6 +186,12 @@ class ControlPlane:
             tend(self._metadata)
         except ExternalFailure as problem:
             _log.warning("savepoints are tended later: %s", problem)
+
+    def _letters(self) -> None:
+        try:
+            self._acts.round()
+        except ExternalFailure as problem:
+            _log.warning("bad records are replayed and removed later: %s", problem)
 
     def _schedule(self) -> None:
         """Whatever is due; what a fire started need not wait for the node's next round."""

@@ -19,7 +19,16 @@ from millstream.server.routes import about, connectors, events, figures, nodes, 
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
 from millstream.server.routes.runs import epochs, live, operations, runs
-from millstream.server.routes.stored import artifacts, checkpoints, savepoint_checks, savepoints, secrets
+from millstream.server.routes.stored import (
+    artifacts,
+    checkpoints,
+    letter_acts,
+    letters,
+    savepoint_checks,
+    savepoints,
+    secrets,
+    state,
+)
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
 
@@ -33,6 +42,7 @@ _ALWAYS: tuple[APIRouter, ...] = (
     runs.router,
     epochs.router,
     operations.router,
+    letters.router,
     nodes.router,
     connectors.router,
     schedules.router,
@@ -86,6 +96,7 @@ def create_app(service: Service) -> FastAPI:
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
     parts = [live.router, savepoint_checks.records_router, figures.nodes_router] if service.channel is not None else []
+    parts += [state.router, letters.stored_router, letter_acts.router] if service.stored is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []
     parts += [checkpoints.router] if service.checkpoints is not None else []

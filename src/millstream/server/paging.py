@@ -83,6 +83,16 @@ class Keyset:
         return beyond
 
 
+def sealed(asking: Asking, values: list[Any], scope: Sequence[object]) -> str:
+    """A cursor that says where to go on, for lists that are not rows of the database."""
+    return _Seal(asking.service.signing_key, json.dumps([asking.route, *map(str, scope)])).closed(values)
+
+
+def unsealed(asking: Asking, cursor: str, scope: Sequence[object]) -> list[Any]:
+    """What a cursor of `sealed` says; one of another list is refused."""
+    return _Seal(asking.service.signing_key, json.dumps([asking.route, *map(str, scope)])).opened(cursor)
+
+
 class _Seal:
     """Cursors can be read by anybody, and made by us alone."""
 

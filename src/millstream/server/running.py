@@ -18,6 +18,7 @@ from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode, reach_of
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.stored.calling import StoredCalls
 from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
@@ -106,6 +107,7 @@ def _service(
         proxies=networks_of(options.proxies),
         signing_key=keys.derived("cursors"),
         channel=ChannelCalls(metadata),
+        stored=StoredCalls(metadata),
         wake=plane.wake,
         keys=keys,
         artifacts=ArtifactStore(known.artifacts),

@@ -14,6 +14,7 @@ from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.metadata.database import Metadata, utc_now
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.stored.questions import ChannelQuestion
 from millstream.server.access.proxies import IpNetwork
 from millstream.server.limits import Limits
 from millstream.server.settings import Setting
@@ -51,6 +52,14 @@ class NodeChannel(Protocol):
         ...
 
 
+class StoredChannel(Protocol):
+    """What is stored where only nodes see it: state, and dead letters."""
+
+    def ask(self, asked: ChannelQuestion) -> dict[str, Any]:
+        """The answer of a node that can see it."""
+        ...
+
+
 def _nobody_waits() -> None:
     """Nothing here carries anything out."""
 
@@ -72,6 +81,7 @@ class Service:
     wake: Callable[[], None] = _nobody_waits
     """Called when something was started or asked for: who carries it out here need not wait for the next round."""
     channel: NodeChannel | None = None
+    stored: StoredChannel | None = None
     keys: KeyRing | None = None
     """Encrypts secrets and sensitive settings."""
     artifacts: ArtifactStore | None = None

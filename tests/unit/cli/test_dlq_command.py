@@ -124,8 +124,9 @@ def test_a_stopped_job_replays_at_its_next_start_and_single_letters_by_id(cli, p
         job.until(lambda: numbers(place) == [1])
     (place / "mended").touch()
     (three,) = dlq(cli, place, "show", "parse", "--error", "three")
-    asked = dlq(cli, place, "replay", "parse", "--id", three["id"][:8])
-    assert asked == [{"replayed": 1, "before": 0, "refused": [], "job": "stopped"}]
+    for more in (["--dry-run"], []):
+        asked = dlq(cli, place, "replay", "parse", "--id", three["id"][:8], *more)
+        assert asked == [{"replayed": 1, "before": 0, "refused": [], "job": "stopped"}]
     assert by_step(cli, place)["parse"]["waiting"] == 1
     with running(place) as job:
         job.until(lambda: numbers(place) == [1, 5])

@@ -95,7 +95,7 @@ def test_what_it_reports_is_written_down_once(machine, run, row, metadata, act):
     driver.runs()
     driver.epoch(0)
     driver.epoch(1, rows=5)
-    driver.report("dead_letters", epoch=1, steps={"m": 2})
+    driver.report("dead_letters", epoch=1, now=1_000, steps={"m": 2})
     machine.round()
     assert (row(run).status, row(run).processed_records, row(run).failed_records) == ("RUNNING", 15, 8)
     machine.start()  # a new process of the node hears everything again

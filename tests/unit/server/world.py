@@ -10,6 +10,7 @@ from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import Planned
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.stored.calling import StoredCalls
 from millstream.driver.service.planning import plan_facts
 from millstream.server.access.roles import ROLE_ORDER
 from millstream.server.access.tokens import create_token
@@ -80,6 +81,7 @@ def whole_service(metadata, folder, **more):
     """A service with all of its parts."""
     parts = {
         "channel": SilentChannel(),
+        "stored": StoredCalls(metadata),
         "keys": KeyRing(folder / "keys.json"),
         "artifacts": ArtifactStore(folder / "artifacts"),
         "unpacked": folder / "unpacked",

@@ -12,12 +12,18 @@ from millstream.cli.service.runs import done
 from millstream.cli.show import json_text
 from millstream.errors import InvalidStep
 
+_FILES = (".py", ".yaml", ".yml", ".json")
 _MODES = {"drain": "drain", "suspend": "suspend", "cancel": "cancel", "savepoint": "export_savepoint"}
 
 
 def is_job(target: str) -> bool:
     """Whether an argument names a job: it looks like no path, and there is no folder of that name here."""
     return "/" not in target and target not in {".", ".."} and not Path(target).exists()
+
+
+def is_submitted(target: str) -> bool:
+    """Whether an argument that may be a job file names a job of the service."""
+    return is_job(target) and ":" not in target and not target.endswith(_FILES)
 
 
 def ask_service(

@@ -1,4 +1,4 @@
-"""`millstream dlq`: look at the dead letters of a job, replay them and remove them."""
+"""`millstream dlq`: look at the dead letters of a job, replay them and remove them; a name is a job of the service."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from millstream.api.jobfile.target import load
 from millstream.cli.failure import reported
-from millstream.cli.options import Checkpoint, Debug, JobArgument, Manifests, Params, params_of, seconds_of
-from millstream.cli.show import json_text, show_rows
+from millstream.cli.options import Checkpoint, Debug, Manifests, Params, params_of, seconds_of
+from millstream.cli.service import letters as of_service
+from millstream.cli.service.either import is_submitted
+from millstream.cli.service.letters import WHAT_NEXT
+from millstream.cli.service.options import Context, Form, OutputForm
+from millstream.cli.service.output import show_list, show_one
+from millstream.cli.show import plain_row, show_rows
 from millstream.inspect.checkpoint import CheckpointView, open_view
 from millstream.inspect.letters.box import LetterBox, letter_box, letter_boxes
 from millstream.inspect.letters.letter import Told
-from millstream.inspect.letters.replaying import ReplayAnswer, ask_replay
+from millstream.inspect.letters.replaying import ReplayAnswer, ask_replay, could_replay
 from millstream.inspect.letters.summary import chosen, summary
 
 app = typer.Typer(help="Dead letters of a job: list, show, replay and remove them.", no_args_is_help=True)
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="A step of the job with dead letters.")]
-Output = Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How it is printed.")]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job file, module:attribute, or the name of a job of the service.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="A letter, by its id or how that begins; may be repeated.")]
 ErrorText = Annotated[str, typer.Option("--error", metavar="TEXT", help="Only letters with this text in their error.")]
-_WHAT_NEXT = {
-    "running": "the run takes them with its next epoch",
-    "stopped": "the job takes them when it is started again",
-    "complete": "the job is complete: its next run takes them, with --carry state or --carry position",
-}
 
 
 @contextlib.contextmanager
@@ -48,15 +51,18 @@ def list_letters(
     checkpoint: Checkpoint = None,
     manifests: Manifests = None,
     param: Params = None,
-    output: Output = "table",
+    context: Context = None,
+    output: OutputForm = "table",
     debug: Debug = False,
 ) -> None:
     """List the steps with dead letters: how many, the newest, kinds of errors, origins. --checkpoint tells what was replayed."""
     with reported(debug=debug), _looking(checkpoint, manifests) as view:
+        if is_submitted(job):
+            of_service.list_groups(job, context, output)
+            return
         facts = [summary(box) for box in letter_boxes(load(job), view, params_of(param))]
-        if output == "json":
-            for each in facts:
-                typer.echo(json_text(each))
+        if output != "table":
+            show_list(map(plain_row, facts), {}, output)
         else:
             names = list(facts[0]) if facts else ["step"]
             show_rows(names, [[_cell(value) for value in each.values()] for each in facts])
@@ -77,16 +83,19 @@ def show(
     checkpoint: Checkpoint = None,
     manifests: Manifests = None,
     param: Params = None,
-    output: Output = "table",
+    context: Context = None,
+    output: OutputForm = "table",
     debug: Debug = False,
 ) -> None:
     """Show letters of a step: id, state, origin, error and record."""
     with reported(debug=debug), _looking(checkpoint, manifests) as view:
+        if is_submitted(job):
+            of_service.show_letters(job, step, context, limit=limit, form=output, error=error, ids=id or ())
+            return
         box = letter_box(letter_boxes(load(job), view, params_of(param)), step)
         found = [_facts(each) for each in chosen(box.told(), ids=id or (), error=error)[-limit:]]
-        if output == "json":
-            for each in found:
-                typer.echo(json_text(each))
+        if output != "table":
+            show_list(map(plain_row, found), {}, output)
         else:
             names = ["id", "state", "at", "attempt", "origin", "error", "record"]
             show_rows(names, [[each[name] for name in names] for each in found])
@@ -111,18 +120,30 @@ def replay(
     job: JobArgument,
     step: StepArgument,
     *,
-    checkpoint: Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="The checkpoint of the job.")],
+    checkpoint: Checkpoint = None,
     manifests: Manifests = None,
     error: ErrorText = "",
     id: Ids = None,
+    dry_run: DryRun = False,
     param: Params = None,
-    output: Output = "table",
+    context: Context = None,
+    output: OutputForm = "table",
     debug: Debug = False,
 ) -> None:
     """Give letters to their step again, each once: asked for again, nothing is done with it."""
-    with reported(debug=debug), open_view(Path(checkpoint), manifests, read_only=True) as view:
+    is_of_service = is_submitted(job)
+    if not is_of_service and checkpoint is None:
+        msg = "--checkpoint is needed: the request is left there"
+        raise typer.BadParameter(msg)
+    with reported(debug=debug), _looking(checkpoint, manifests) as view:
+        if is_of_service:
+            of_service.replay_letters(job, step, context, dry=dry_run, form=output, error=error, ids=id or [])
+            return
+        assert view is not None, "a job file comes with a checkpoint"
         box = letter_box(letter_boxes(load(job), view, params_of(param)), step)
-        asked = ask_replay(box, [each.letter for each in chosen(box.told(), ids=id or (), error=error)])
+        asked = (could_replay if dry_run else ask_replay)(
+            box, [each.letter for each in chosen(box.told(), ids=id or (), error=error)]
+        )
         _show_asked(asked, _state(view), output)
 
 
@@ -132,12 +153,12 @@ def _state(view: CheckpointView) -> str:
     return "complete" if view.manifest().kind == "terminal" else "stopped"
 
 
-def _show_asked(asked: ReplayAnswer, state: str, output: str) -> None:
-    if output == "json":
+def _show_asked(asked: ReplayAnswer, state: str, output: Form) -> None:
+    if output != "table":
         refused = [{"id": name, "reason": reason} for name, reason in asked.refused]
-        typer.echo(json_text({"replayed": asked.rows, "before": asked.before, "refused": refused, "job": state}))
+        show_one({"replayed": asked.rows, "before": asked.before, "refused": refused, "job": state}, output, [])
         return
-    typer.echo(f"{asked.rows} letters are to be replayed" + (f": {_WHAT_NEXT[state]}" if asked.rows else ""))
+    typer.echo(f"{asked.rows} letters are to be replayed" + (f": {WHAT_NEXT[state]}" if asked.rows else ""))
     if asked.before:
         typer.echo(f"{asked.before} were asked for before")
     for name, reason in asked.refused:
@@ -156,11 +177,19 @@ def purge(
     error: ErrorText = "",
     id: Ids = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
     param: Params = None,
-    output: Output = "table",
+    context: Context = None,
+    output: OutputForm = "table",
     debug: Debug = False,
 ) -> None:
     """Remove letters of a step from their sink; those that wait to be replayed stay."""
+    if is_submitted(job):
+        with reported(debug=debug):
+            older = None if older_than is None else seconds_of(older_than, "--older-than")
+            meant: dict[str, Any] = {"replayed": replayed or None, "error": error, "ids": id or [], "older_than": older}
+            of_service.purge_letters(job, step, context, dry=dry_run, yes=yes, form=output, meant=meant)
+        return
     if replayed and checkpoint is None:
         msg = "--replayed needs --checkpoint, which knows what was"
         raise typer.BadParameter(msg)
@@ -169,6 +198,9 @@ def purge(
         before = None if older_than is None else _ago(older_than)
         found = chosen(box.told(), ids=id or (), error=error, before=before)
         going = [each for each in found if each.state == "replayed" or (not replayed and each.state == "new")]
+        if dry_run:
+            of_service.show_tried(len(going), output)
+            return
         if not yes and going:
             typer.confirm(f"Remove {len(going)} letters of {box.node.id!r} from {box.sink.id!r}?", abort=True)
         _remove(box, going, output)
@@ -178,11 +210,11 @@ def _ago(text: str) -> dt.datetime:
     return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds_of(text, "--older-than"))
 
 
-def _remove(box: LetterBox, going: list[Told], output: str) -> None:
+def _remove(box: LetterBox, going: list[Told], output: Form) -> None:
     ids = {each.letter.id for each in going}
     removed = box.remove(lambda letter: letter.id in ids)
-    if output == "json":
-        typer.echo(json_text({"removed": removed.rows, "kept": removed.kept, "why": removed.why}))
+    if output != "table":
+        show_one({"removed": removed.rows, "kept": removed.kept, "why": removed.why}, output, [])
         return
     typer.echo(f"{removed.rows} letters are removed")
     if removed.kept:

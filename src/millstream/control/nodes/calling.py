@@ -89,7 +89,7 @@ class ChannelCalls:
         """The node that has the run, or claimed it last."""
         with reading(self._metadata) as act:
             found = run_of(act, run)
-            owner, token = _last_owner(act, found)
+            owner, token = last_owner(act, found)
             row = None if owner is None else act.connection.execute(select(node).where(node.c.id == owner)).first()
         if row is None or row.address is None:
             msg = "no node has had this run"
@@ -100,7 +100,7 @@ class ChannelCalls:
         return answered_by(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
 
 
-def _last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:
+def last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:
     """Node and token of the newest claim. The row says it while a node has the run: events are forgotten after a while."""
     if run.node_id is not None:
         return run.node_id, run.token

@@ -86,8 +86,11 @@ class ReportedEpochs:
         if any(put_aside.values()):
             for step, rows in put_aside.items():
                 self._letters[step] = self._letters.get(step, 0) + rows
-            steps = {step: rows for step, rows in self._letters.items() if rows}
-            self._reports.report("dead_letters", {"epoch": summary.epoch, "steps": steps})
+            fresh, all_of_it = (
+                {step: rows for step, rows in each.items() if rows} for each in (put_aside, self._letters)
+            )
+            told = {"epoch": summary.epoch, "now": summary.now, "steps": fresh, "totals": all_of_it}
+            self._reports.report("dead_letters", told)
 
     def progress(self) -> dict[str, Any]:
         """How far the run is."""

@@ -64,6 +64,15 @@ def ask_replay(box: LetterBox, wanted: Sequence[Letter]) -> ReplayAnswer:
     return ReplayAnswer(rows=mine, before=before, refused=refused)
 
 
+def could_replay(box: LetterBox, wanted: Sequence[Letter]) -> ReplayAnswer:
+    """What `ask_replay` would answer now; nothing is asked for."""
+    _check(box)
+    assert box.log is not None
+    fresh = _not_in(wanted, box.asked(box.log.requests(box.node.uid)))
+    rows, refused = _rows(box, fresh)
+    return ReplayAnswer(rows=len(rows), before=len(wanted) - len(fresh), refused=refused)
+
+
 def _not_in(wanted: Sequence[Letter], asked: Counter[str]) -> list[Letter]:
     fresh = []
     for letter in wanted:

@@ -1,17 +1,17 @@
-"""What a run left behind: its epochs, its exceptions, and where its bad records are."""
+"""What a run left behind: its epochs and its exceptions."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from pydantic import BaseModel
 from sqlalchemy import Row, select
 
 from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.states import Status
-from millstream.control.metadata.tables.runs import checkpoint, dead_letter, run_event
+from millstream.control.metadata.tables.runs import checkpoint, run_event
 from millstream.control.refusals import UnknownName
 from millstream.server.asking import Asks, guarded
 from millstream.server.paging import Cursor, Keyset, Page, PageSize
@@ -20,7 +20,6 @@ from millstream.server.routes.shapes import RunId
 router = APIRouter(tags=["runs"])
 _NEWEST_EPOCH = Keyset(checkpoint.c.checkpoint_id, downwards=True)
 _NEWEST_FAILURE = Keyset(run_event.c.seq, downwards=True)
-_NEWEST_LETTER = Keyset(dead_letter.c.id, downwards=True)
 
 
 class EpochShown(BaseModel):
@@ -48,20 +47,6 @@ class ExceptionShown(BaseModel):
     domain: str | None
     actor: str
     token: int
-
-
-class DeadLetterShown(BaseModel):
-    """Bad records of one epoch and step, and where they are."""
-
-    id: int
-    run: str
-    epoch: int
-    step: str
-    reason: str
-    count: int
-    location: str
-    replayed_by: str | None
-    create_time: dt.datetime
 
 
 @router.get("/runs/{run}/epochs", **guarded("viewer"), summary="List the epochs of a run")
@@ -95,22 +80,6 @@ def list_exceptions(run: RunId, asking: Asks, *, limit: PageSize = 100, cursor: 
         return _NEWEST_FAILURE.page(act, asking, found, _exception, limit=limit, cursor=cursor)
 
 
-@router.get("/dead-letters", **guarded("viewer"), summary="List bad records", tags=["dead letters"])
-def list_dead_letters(
-    asking: Asks,
-    *,
-    run: Annotated[str | None, Query(max_length=64, description="Those of one run.")] = None,
-    limit: PageSize = 100,
-    cursor: Cursor = None,
-) -> Page[DeadLetterShown]:
-    """Where bad records are, newest first: an index of files, without the records."""
-    with asking.reading() as act:
-        found = select(dead_letter)
-        if run is not None:
-            found = found.where(dead_letter.c.execution_id == run_of(act, run).execution_id)
-        return _NEWEST_LETTER.page(act, asking, found, _letter, limit=limit, cursor=cursor, scope=(run,))
-
-
 def _epoch(row: Row[Any]) -> EpochShown:
     return EpochShown(
         epoch=row.checkpoint_id,
@@ -136,18 +105,4 @@ def _exception(row: Row[Any]) -> ExceptionShown:
         domain=details.get("domain"),
         actor=row.actor,
         token=row.token,
-    )
-
-
-def _letter(row: Row[Any]) -> DeadLetterShown:
-    return DeadLetterShown(
-        id=row.id,
-        run=row.execution_id,
-        epoch=row.epoch,
-        step=row.step_uid,
-        reason=row.reason,
-        count=row._mapping["count"],
-        location=row.location,
-        replayed_by=row.replayed_by,
-        create_time=row.create_time,
     )
