@@ -29,6 +29,8 @@ StateData = Callable[[int], dict[str, Any] | None]
 """What the manifest of an epoch says, as the index keeps it."""
 _ENDING = ("drain", "suspend", "cancel", "rescale")
 """Operations that are done when the run has ended, not when its driver answers."""
+_TOLD = (Status.RESTORING, Status.RUNNING, Status.CHECKPOINTING)
+"""Where a driver says that its run is; how it ended stands in its result."""
 _KEPT_ROWS = 10
 """Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
 
@@ -93,12 +95,12 @@ class ReportWriter:
         row, body = run_of(self._act, run), report.body
         after = Status.__members__.get(body["to"])
         cause = self._act.cause(body["cause"], **({"error": body["error"]} if body.get("error") else {}))
-        if after in (Status.RESTORING, Status.RUNNING) and is_legal(Status(row.status), after):
+        if after in _TOLD and is_legal(Status(row.status), after):
             move(self._act.connection, run, Status(row.status), after, cause, now=self._act.now, token=self._token)
         elif after == Status.INITIALIZING:
             # Whether its process was there before it, and why.
             record(self._act.connection, run, "driver", cause, now=self._act.now, token=self._token)
-        elif body.get("error") and after == Status.RUNNING:
+        if body.get("error") and after == Status.RUNNING:
             record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
         if body.get("error"):
             self._aborted(row, report)
