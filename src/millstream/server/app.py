@@ -18,7 +18,7 @@ from millstream.server.refusing import refuse
 from millstream.server.routes import about, events, figures, nodes
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
-from millstream.server.routes.runs import epochs, live, operations, runs
+from millstream.server.routes.runs import epochs, live, operations, runs, vertices
 from millstream.server.routes.stored import artifacts, checkpoints, savepoints, secrets
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub
@@ -84,7 +84,7 @@ def create_app(service: Service) -> FastAPI:
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    parts = [live.router, figures.nodes_router] if service.channel is not None else []
+    parts = [live.router, vertices.router, figures.nodes_router] if service.channel is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []
     return parts + ([checkpoints.router] if service.checkpoints is not None else [])

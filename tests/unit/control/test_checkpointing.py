@@ -57,7 +57,7 @@ def test_what_takes_long_is_known_from_another_thread():
     now = [10.0]
     publishing = Publishing(lambda: now[0])
     assert publishing.longer_than(1.0) is None
-    with pytest.raises(OSError), publishing.of("epoch 7"):  # noqa: PT011, PT012
+    with pytest.raises(OSError), publishing.of("epoch 7"):
         assert publishing.longer_than(1.0) is None
         now[0] = 11.5
         assert publishing.longer_than(1.0) == "epoch 7"

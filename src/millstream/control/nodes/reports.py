@@ -23,6 +23,7 @@ from millstream.control.nodes.claims import lease_name, release
 from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
+from millstream.control.sights.sight import PLANNED
 from millstream.control.texts import storable
 
 StateData = Callable[[int], dict[str, Any] | None]
@@ -66,6 +67,8 @@ class ReportWriter:
         match report.type:
             case "state":
                 self._state(run, report)
+            case "graph":
+                self._graph(run, report.body)
             case "answer":
                 self._answer(run, report.body)
             case "dead_letters":
@@ -104,6 +107,12 @@ class ReportWriter:
             record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
         if body.get("error"):
             self._aborted(row, report)
+
+    def _graph(self, run: str, body: dict[str, Any]) -> None:
+        """For those who look when the run has ended, or after another process of the node took it over."""
+        vertices = len(body.get("vertices", ()))
+        cause = self._act.cause(f"{vertices} vertices at parallelism {body.get('parallelism')}", **body)
+        record(self._act.connection, run, PLANNED, cause, now=self._act.now, token=self._token)
 
     def _aborted(self, run: Row[Any], report: DriverReport) -> None:
         """The epoch behind the newest that was published broke off; when it is done again, its row says so."""

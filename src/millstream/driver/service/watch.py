@@ -78,7 +78,7 @@ class Watch:
         book = self._driver.control.subtasks
         before, self._changes = self._changes, book.changes
         if before != self._changes:
-            self._driver.reports.report("subtasks", {"epochs": book.facts()})
+            self._driver.reports.report("subtasks", {"epochs": book.facts(), "measures": book.measures()})
 
     def _look_at_memory(self) -> None:
         limit = self._driver.spec.memory_limit
