@@ -24,6 +24,8 @@ class Limits:
     stream_seconds: float = 900.0
     stream_queue: int = 100
     poll_seconds: float = 0.25
+    pulse_seconds: float = 1.0
+    """Between two questions to the node of a run, and two looks at jobs, operations and nodes, while somebody listens."""
     comment_seconds: float = 15.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.control.sights.sight import RunSight
@@ -15,7 +16,7 @@ def input_watermark(sight: RunSight, vertex: str) -> int | None:
     return None if newest is None else _watermark(sight, newest.steps, vertex)
 
 
-def _watermark(sight: RunSight, marks: Any, vertex: str) -> int | None:
+def _watermark(sight: RunSight, marks: Mapping[str, int], vertex: str) -> int | None:
     """A step that states event times decides for all behind it, in its own chain too."""
     steps = next(each["steps"] for each in sight.graph["vertices"] if each["id"] == vertex)
     own = [marks[step["id"]] for step in steps if step["id"] in marks]
