@@ -25,7 +25,7 @@ class _LogNameList(msgspec.Struct):
     items: list[str]
 
 
-class _AttemptList(msgspec.Struct):
+class _TriedList(msgspec.Struct):
     items: list[AttemptInfo]
 
 
@@ -93,7 +93,7 @@ class RunCalls:
     def attempts(self, run: str, uid: str, subtask: int) -> Sequence[AttemptInfo]:
         """The attempts at a subtask in the last epochs, oldest first."""
         path = f"/runs/{escaped(run)}/vertices/{escaped(uid)}/subtasks/{subtask}/attempts"
-        return self._transport.get(path, _AttemptList).items
+        return self._transport.get(path, _TriedList).items
 
     def backpressure(self, run: str, uid: str) -> dict[str, Any]:
         """How much of its time what runs behind a vertex keeps it from its next rows."""

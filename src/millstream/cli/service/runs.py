@@ -14,6 +14,7 @@ from millstream.cli.service.contexts import connect
 from millstream.cli.service.jobs import run_named
 from millstream.cli.service.options import Context, OutputForm, RunArgument, Wait
 from millstream.cli.service.output import show_one
+from millstream.cli.service.vertices import show_vertices
 from millstream.errors import ExternalFailure, UnknownName
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ _LOOK_SECONDS = 0.5
 
 
 def status(run: RunArgument, *, context: Context = None, output: OutputForm = "table", debug: Debug = False) -> None:
-    """Show how a run is: its state, how far it is, and what went wrong last."""
+    """Show how a run is: its state, how far it is, its vertices, what holds it back, and what went wrong last."""
     with reported(debug=debug), connect(context) as client:
         found = run_named(client, run)
         show_one(found, output, _lines(found))
         if output == "table":
+            show_vertices(client, found.id)
+            typer.echo("last events")
             for event in list(client.runs.events(found.id))[-5:]:
                 typer.echo(f"  {event.time.isoformat()}  {event.after or event.kind}: {event.cause} ({event.actor})")
 
