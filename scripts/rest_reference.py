@@ -45,8 +45,16 @@ system; 4xx is the caller's to mend, 502 and 503 another system's, 500 ours. 429
 **Limits** of one token: 20 requests per second with a burst of 60, ten streams, five logins per minute and address.
 
 **Events**: `GET /v1/events?topics=jobs,run:ID,nodes` is a stream of server-sent events: `snapshot` first, then `run_state` and
-other events of runs with their number as `id`, and `reset` for a reader that is too slow. `Last-Event-ID` gives what was missed.
-A stream ends after 15 minutes; open it again.
+other events of runs with their number as `id`. `Last-Event-ID` gives those that were missed. Events without a number say how
+things are now, and come no second time: `progress` (once a second at most) and `epoch` for `run:ID`, `operation` for `jobs` and
+the run it is about, `job` for `jobs` (a new version, enabled, deleted, wanted), `node` for `nodes`, and `alert` for both when a
+node falls silent and when it is heard of again. A reader that is too slow loses `progress` first, then gets `reset`. A stream
+ends after 15 minutes; open it again.
+
+**States**: a run is `CHECKPOINTING` while the publication of an epoch, or a savepoint, takes longer than a second; it runs on.
+
+**Shares** of vertices are those of the last ten seconds: `busy`, `blocked` and `idle` of the worst subtask, whose sum is 1, and
+`mean_busy` of all subtasks. `level` is `ok` up to 10 % blocked, `low` up to 50 %, `high` above.
 
 From Python the same calls are methods of `millstream.client.Client`.
 """

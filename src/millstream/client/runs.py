@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.client.pages import paged
+from millstream.client.sights import AttemptInfo, VertexInfo, VerticesInfo
 from millstream.client.transport import Query, Transport, escaped
 from millstream.client.values import EpochInfo, EventInfo, FailureInfo, LogText, RunInfo
 
@@ -22,6 +23,10 @@ class Opened(msgspec.Struct):
 
 class _LogNameList(msgspec.Struct):
     items: list[str]
+
+
+class _TriedList(msgspec.Struct):
+    items: list[AttemptInfo]
 
 
 class RunCalls:
@@ -66,12 +71,40 @@ class RunCalls:
         return paged(self._transport, f"/runs/{escaped(run)}/exceptions", FailureInfo, {})
 
     def progress(self, run: str) -> dict[str, Any]:
-        """What it is doing now."""
+        """How far it is: rates, lag by partition, the watermark, and what holds it back."""
         return self._transport.get(f"/runs/{escaped(run)}/progress", dict[str, Any])
 
     def graph(self, run: str) -> dict[str, Any]:
         """Its vertices, subtasks and attempts."""
         return self._transport.get(f"/runs/{escaped(run)}/graph", dict[str, Any])
+
+    def vertices(self, run: str) -> VerticesInfo:
+        """Its vertices, from sources to sinks, and what holds the job back."""
+        return self._transport.get(f"/runs/{escaped(run)}/vertices", VerticesInfo)
+
+    def vertex(self, run: str, uid: str) -> VertexInfo:
+        """One vertex, with its subtasks."""
+        return self._transport.get(f"/runs/{escaped(run)}/vertices/{escaped(uid)}", VertexInfo)
+
+    def attempts(self, run: str, uid: str, subtask: int) -> Sequence[AttemptInfo]:
+        """The attempts at a subtask in the last epochs, oldest first."""
+        path = f"/runs/{escaped(run)}/vertices/{escaped(uid)}/subtasks/{subtask}/attempts"
+        return self._transport.get(path, _TriedList).items
+
+    def backpressure(self, run: str, uid: str) -> dict[str, Any]:
+        """How much of its time what runs behind a vertex keeps it from its next rows."""
+        return self._transport.get(f"/runs/{escaped(run)}/vertices/{escaped(uid)}/backpressure", dict[str, Any])
+
+    def watermarks(self, run: str, uid: str) -> dict[str, Any]:
+        """The watermark that a vertex follows, by partition."""
+        return self._transport.get(f"/runs/{escaped(run)}/vertices/{escaped(uid)}/watermarks", dict[str, Any])
+
+    def metrics(
+        self, run: str, get: Sequence[str] = (), *, agg: Sequence[Literal["min", "max", "avg", "sum"]] = ()
+    ) -> Sequence[dict[str, Any]]:
+        """Its figures, or some of them; with `agg` one value for all samples of a name."""
+        query: Query = {"get": ",".join(get) or None, "agg": ",".join(agg) or None}
+        return self._transport.get(f"/runs/{escaped(run)}/metrics", list[dict[str, Any]], query)
 
     def log(self, run: str, *, stream: str = "driver", start: int = 0, limit: int = 65536) -> LogText:
         """Part of a log, from a byte on."""

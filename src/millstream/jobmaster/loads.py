@@ -48,8 +48,21 @@ def load_of(
             rows_out=counts.get(vertex.nodes[-1].id, StepCounts()).rows_out,
             bytes_in=sizes[0],
             bytes_out=sizes[1],
+            subtasks=sum(report.level == planned.level for report in reports),
         )
     return Load(vertices=vertices, steps=spent, holder=_holder(spent, _vertices_by_step(plan), seconds))
+
+
+def measures_of(plan: PartitionedPlan, reports: Iterable[TaskReport]) -> dict[str, dict[int, tuple[float, int, int]]]:
+    """By vertex and subtask of its level: seconds at work, rows in, rows out."""
+    measures: dict[str, dict[int, tuple[float, int, int]]] = {each.vertex.id: {} for each in plan.vertices}
+    levels = [[each.vertex for each in plan.vertices if each.level == level] for level in range(plan.depth + 1)]
+    for report in reports:
+        for vertex in levels[report.level]:
+            first = report.counts.get(vertex.head.id, StepCounts())
+            last = report.counts.get(vertex.nodes[-1].id, StepCounts())
+            measures[vertex.id][report.task] = report.busy.get(vertex.id, 0.0), first.rows_in, last.rows_out
+    return measures
 
 
 def _longest(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

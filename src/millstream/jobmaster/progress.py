@@ -19,7 +19,7 @@ from millstream.api.running.result import (
 )
 from millstream.api.running.subtasks import SubtaskState
 from millstream.jobmaster.latency import latencies
-from millstream.jobmaster.loads import load_of
+from millstream.jobmaster.loads import load_of, measures_of
 from millstream.jobmaster.planner.credits import used_buffers
 from millstream.jobmaster.planner.planner import Planner
 from millstream.jobmaster.processes import ProcessWatch
@@ -77,6 +77,7 @@ class Progress:
         for report in reports:
             seconds = sum(report.busy.values())
             self._subtasks.note(report.level, report.task, report.attempt, SubtaskState.FINISHED, seconds=seconds)
+        self._subtasks.measure(measures_of(self._deployment.plan, reports))
 
     @property
     def epoch_seconds(self) -> float:

@@ -102,10 +102,9 @@ class Run:
             result.resumed_from = resumed.epoch
         record = self._owned.point.head.origin.run
         result.run, result.run_id = record.number, record.id
-        token = self.lease.token
         self._progress = Progress(
             *(result, self.planner, self.deployment),
-            token=token,
+            token=self.lease.token,
             sources=self._sources,
             sinks=self._owned.sinks,
             control=self._control,
@@ -113,7 +112,7 @@ class Run:
         )
         key_groups, history = self.deployment.plan.key_groups, self._owned.history
         self._savepoints = RunSavepoints(key_groups, history, self._folders, result, self._log)
-        self._log.at(lineage=self.lineage, token=token, epoch=resumed.epoch if resumed else None)
+        self._log.at(lineage=self.lineage, token=self.lease.token, epoch=resumed.epoch if resumed else None)
         if self._owned.replaced is not None:
             self._log.taken_over(self._owned.replaced)
         if not self.makes_way:
@@ -121,8 +120,7 @@ class Run:
 
     def _open(self, control: RunControl) -> None:
         folders = self._folders = source_folders(self.deployment, self.folder("sources"))
-        savepoint = self._owned.point.savepoint
-        if savepoint is not None:
+        if (savepoint := self._owned.point.savepoint) is not None:
             self._place(savepoint, folders)
         self._sources = open_sources(
             self.deployment, folders, lineage=self.lineage, token=self.lease.token, parts=self._parts
@@ -252,9 +250,10 @@ class Run:
         counts = self._accounted(reports, is_replay=is_replay)
         learned = self.planner.state
         staged = staged_epoch(self.deployment, plan, self._last, learned, reports, counts, segments)
-        manifest = self._coordinator.commit(staged)
-        if plan.savepoint is not None:
-            self._savepoints.export(plan.savepoint, manifest, reports)
+        with self._control.publishing.of(f"epoch {plan.epoch}"):
+            manifest = self._coordinator.commit(staged)
+            if plan.savepoint is not None:
+                self._savepoints.export(plan.savepoint, manifest, reports)
         self._last = plan
         try:
             if not is_replay:
@@ -282,7 +281,8 @@ class Run:
 
     def take_native(self, copy: Callable[[Path, int], list[CopiedFile]]) -> None:
         """Serve the request for a native savepoint: `copy` brings the engine's files of an epoch into a directory."""
-        self._savepoints.serve_native(self.requests, self._coordinator.newest(), copy)
+        with self._control.publishing.of("a savepoint"):
+            self._savepoints.serve_native(self.requests, self._coordinator.newest(), copy)
 
     def __enter__(self) -> Run:
         return self

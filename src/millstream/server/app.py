@@ -18,7 +18,7 @@ from millstream.server.refusing import refuse
 from millstream.server.routes import about, connectors, events, figures, nodes, settings
 from millstream.server.routes.access import audits, sessions, tokens
 from millstream.server.routes.jobs import backfills, config, hooks, jobs, schedules, versions
-from millstream.server.routes.runs import epochs, live, operations, runs
+from millstream.server.routes.runs import epochs, live, operations, runs, vertices
 from millstream.server.routes.stored import (
     artifacts,
     checkpoints,
@@ -95,7 +95,8 @@ def create_app(service: Service) -> FastAPI:
 
 def _parts(service: Service) -> list[APIRouter]:
     """Routes of parts that this service has."""
-    parts = [live.router, savepoint_checks.records_router, figures.nodes_router] if service.channel is not None else []
+    asked = [live.router, vertices.router, savepoint_checks.records_router, figures.nodes_router]
+    parts = asked if service.channel is not None else []
     parts += [state.router, letters.stored_router, letter_acts.router] if service.stored is not None else []
     parts += [secrets.router, config.router, hooks.router] if service.keys is not None else []
     parts += [artifacts.router] if service.artifacts is not None else []

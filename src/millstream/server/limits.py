@@ -26,6 +26,8 @@ class Limits:
     """How long a stream may go on after its caller's rights have ended."""
     stream_queue: int = 100
     poll_seconds: float = 0.25
+    pulse_seconds: float = 1.0
+    """Between two questions to the node of a run, and two looks at jobs, operations and nodes, while somebody listens."""
     comment_seconds: float = 15.0
 
 

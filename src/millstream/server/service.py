@@ -23,12 +23,12 @@ from millstream.server.settings import Setting
 class NodeChannel(Protocol):
     """What only the node that owns a run knows; an answer that cannot be had is an `ExternalFailure`."""
 
-    def progress(self, run: str) -> dict[str, Any]:
-        """What the run is doing now."""
+    def sight(self, run: str, seconds: float) -> dict[str, Any]:
+        """All that is known of the run now, its epochs of so many seconds among it."""
         ...
 
-    def graph(self, run: str) -> dict[str, Any]:
-        """Its vertices, subtasks and attempts."""
+    def pulse(self, run: str, after: int | None) -> dict[str, Any]:
+        """How far the run is, and its epochs behind one; without one the newest."""
         ...
 
     def log(self, run: str, stream: str, offset: int, limit: int) -> dict[str, Any]:

@@ -132,8 +132,10 @@ def test_savepoint_drain_and_what_can_be_seen(service, tmp_path):
     run = service.submit(endless(tmp_path))
     service.until(run, lambda row: row.status == "RUNNING" and row.processed_records > 0)
     calls = ChannelCalls(service.metadata)
-    assert [each["name"] for each in calls.graph(run)["vertices"]]
-    assert calls.progress(run)["epoch"]["rows_in"] >= 0
+    seen = calls.sight(run, 10.0)
+    assert [each["name"] for each in seen["graph"]["vertices"]]
+    assert seen["newest"]["epoch"]["rows_in"] >= 0
+    assert calls.pulse(run, None)["epochs"][0]["epoch"] >= 0
     assert "Thread" in calls.dump(run)["text"]
     assert calls.epochs(run, 5)[-1]["rows_in"] >= 0
     saved = service.ask(run, Wish("export_savepoint"))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.api.running.publishing import Publishing
 from millstream.api.running.run_log import RunLog
 from millstream.api.running.subtasks import SubtaskBook
 from millstream.checkpoint.sealed import damaged
@@ -86,6 +87,7 @@ class RunControl:
         """Whether it is to end at once."""
         self.log = log or RunLog()
         self.subtasks = SubtaskBook()
+        self.publishing = Publishing()
         self.failures = 0
         """Failures of the run: those it got over, and the one that ended it."""
 

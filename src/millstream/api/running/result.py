@@ -40,6 +40,8 @@ class VertexLoad:
     rows_out: int
     bytes_in: int
     bytes_out: int
+    subtasks: int = 0
+    """How many of them did it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ class SubtaskBook:
         self._epochs: dict[int, dict[tuple[int, int, int], SubtaskAttempt]] = {}
         self._tried: dict[tuple[int, int], int] = {}
         """Attempts at subtasks of the epoch under way that an earlier try of the whole epoch had made."""
+        self._measures: dict[str, dict[int, tuple[float, int, int]]] = {}
         self.changes = 0
         """Counts what has changed: equal numbers say that nothing has."""
 
@@ -112,6 +113,19 @@ class SubtaskBook:
                 attempts = self._epochs[next(reversed(self._epochs))]
                 state = SubtaskState.CANCELED if error is None else SubtaskState.FAILED
                 self.changes += _close(attempts, state, error or "")
+
+    def measure(self, measures: dict[str, dict[int, tuple[float, int, int]]]) -> None:
+        """What subtasks did in the newest epoch: by vertex and subtask the seconds at work, and rows in and out."""
+        with self._lock:
+            self._measures = measures
+
+    def measures(self) -> dict[str, dict[str, tuple[float, int, int]]]:
+        """What was measured last, with numbers of subtasks as text, as JSON has them."""
+        with self._lock:
+            return {
+                vertex: {str(subtask): values for subtask, values in each.items()}
+                for vertex, each in self._measures.items()
+            }
 
     def facts(self) -> list[dict[str, Any]]:
         """The last epochs, oldest first: `[level, subtask, attempt, state, seconds, error]` of each attempt."""

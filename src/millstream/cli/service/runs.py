@@ -15,6 +15,7 @@ from millstream.cli.service.following import waiting
 from millstream.cli.service.jobs import run_named
 from millstream.cli.service.options import Context, OutputForm, Quiet, RunArgument, Wait
 from millstream.cli.service.output import show_one
+from millstream.cli.service.vertices import show_vertices
 from millstream.errors import ExternalFailure, UnknownName
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def status(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show how a run is: its state, how far it is, and what went wrong last."""
+    """Show how a run is: its state, how far it is, its vertices, what holds it back, and what went wrong last."""
     with reported(debug=debug), connect(context) as client:
         found = run_named(client, run)
         if quiet:
@@ -41,6 +42,8 @@ def status(
             return
         show_one(found, output, _lines(found))
         if output == "table":
+            show_vertices(client, found.id)
+            typer.echo("last events")
             for event in list(client.runs.events(found.id))[-5:]:
                 typer.echo(f"  {event.time.isoformat()}  {event.after or event.kind}: {event.cause} ({event.actor})")
 

@@ -28,7 +28,8 @@ def rescale(act: Act, run: Row[Any], parallelism: int, asked: AskedUnder | None 
     if parallelism < 1:
         msg = "parallelism counts subtasks"
         raise InvalidStep(msg, code="CTL-047", found=parallelism, known="1 or more", hint="correct parallelism")
-    matching = execution.c.id == run.id, execution.c.status == Status.RUNNING, execution.c.wanted.is_(None)
+    runs = execution.c.status.in_((Status.RUNNING, Status.CHECKPOINTING))
+    matching = execution.c.id == run.id, runs, execution.c.wanted.is_(None)
     changed = update(execution).where(*matching).values(wanted="suspend", wanted_at=act.now)
     if act.connection.execute(changed.returning(execution.c.id)).first() is None:
         msg = "only a run that runs, and is not ending, can be rescaled"

@@ -13,6 +13,7 @@ from millstream.inspect.run_facts import told_epoch
 from millstream.jobmaster.metrics.figures import figures_of
 from millstream.jobmaster.metrics.metric import Figure
 from millstream.jobmaster.metrics.totals import Totals
+from millstream.model.counts import Counts
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,11 @@ class RunFigures:
             except (KeyError, ValueError, msgspec.MsgspecError) as problem:
                 # Figures inform, they decide nothing: the report counts for everything else.
                 _log.warning("a report of %s has no figures that can be read: %s", report.run, problem)
+
+    def counts(self) -> Counts:
+        """Rows of each step since the claim, or since this process of the node took the run over."""
+        with self._lock:
+            return self._totals.counts
 
     def figures(self, now: float) -> list[Figure]:
         """All figures of the run; none before its first epoch."""

@@ -35,16 +35,15 @@ class ChannelCalls:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
 
-    def progress(self, run: str) -> dict[str, Any]:
-        """What a run is doing now: how far it is, its newest epoch, whether its driver is well."""
-        place = self._place(run)
-        newest = {kind: self._ask(place, "live", kind=kind) for kind in ("progress", "epoch", "alive", "dead_letters")}
-        return {"token": place.token, **newest}
+    def sight(self, run: str, seconds: float) -> dict[str, Any]:
+        """All that is known of a run now, its epochs of so many seconds among it."""
+        found: dict[str, Any] = self._ask(self._place(run), "sight", seconds=seconds)
+        return found
 
-    def graph(self, run: str) -> dict[str, Any]:
-        """Its vertices and edges, and what its subtasks did in the last epochs."""
-        place = self._place(run)
-        return {**(self._ask(place, "live", kind="graph") or {}), "subtasks": self._ask(place, "subtasks")}
+    def pulse(self, run: str, after: int | None) -> dict[str, Any]:
+        """How far a run is, and its epochs behind one; without one the newest."""
+        found: dict[str, Any] = self._ask(self._place(run), "pulse", **({} if after is None else {"after": after}))
+        return found
 
     def epochs(self, run: str, limit: int) -> list[dict[str, Any]]:
         """Its newest epochs, oldest first."""

@@ -100,9 +100,9 @@ def answered(views: RunViews, path: str) -> Answer:
     parts = urlsplit(path)
     asked = dict(parse_qsl(parts.query))
     questions: dict[str, Callable[[str, dict[str, str]], Any]] = {
-        "live": views.live,
+        "sight": views.sight,
+        "pulse": views.pulse,
         "epochs": views.epochs,
-        "subtasks": views.subtasks,
         "dump": views.dump,
         "logs": views.logs,
         "log": views.log,

@@ -24,6 +24,7 @@ from millstream.control.nodes.savepoint_views import recorded
 from millstream.control.operations import done, failed, open_operations
 from millstream.control.restart.failing import fail
 from millstream.control.restart.rules import OUT_OF_MEMORY, Failure
+from millstream.control.sights.sight import PLANNED
 from millstream.control.texts import storable
 
 StateData = Callable[[int], dict[str, Any] | None]
@@ -32,6 +33,8 @@ _ENDING = ("drain", "suspend", "cancel", "rescale")
 """Operations that are done when the run has ended, not when its driver answers."""
 _BAD = ("failed", "skipped", "refused")
 """Records that were bad, whatever becomes of such."""
+_TOLD = (Status.RESTORING, Status.RUNNING, Status.CHECKPOINTING)
+"""Where a driver says that its run is; how it ended stands in its result."""
 _KEPT_ROWS = 10
 """Epochs of one look that get a row: older ones would be pruned before anybody sees them."""
 
@@ -67,6 +70,8 @@ class ReportWriter:
         match report.type:
             case "state":
                 self._state(run, report)
+            case "graph":
+                self._graph(run, report.body)
             case "answer":
                 self._answer(run, report.body)
             case "dead_letters":
@@ -98,15 +103,21 @@ class ReportWriter:
         row, body = run_of(self._act, run), report.body
         after = Status.__members__.get(body["to"])
         cause = self._act.cause(body["cause"], **({"error": body["error"]} if body.get("error") else {}))
-        if after in (Status.RESTORING, Status.RUNNING) and is_legal(Status(row.status), after):
+        if after in _TOLD and is_legal(Status(row.status), after):
             move(self._act.connection, run, Status(row.status), after, cause, now=self._act.now, token=self._token)
         elif after == Status.INITIALIZING:
             # Whether its process was there before it, and why.
             record(self._act.connection, run, "driver", cause, now=self._act.now, token=self._token)
-        elif body.get("error") and after == Status.RUNNING:
+        if body.get("error") and after == Status.RUNNING:
             record(self._act.connection, run, "restarted", cause, now=self._act.now, token=self._token)
         if body.get("error"):
             self._aborted(row, report)
+
+    def _graph(self, run: str, body: dict[str, Any]) -> None:
+        """For those who look when the run has ended, or after another process of the node took it over."""
+        vertices = len(body.get("vertices", ()))
+        cause = self._act.cause(f"{vertices} vertices at parallelism {body.get('parallelism')}", **body)
+        record(self._act.connection, run, PLANNED, cause, now=self._act.now, token=self._token)
 
     def _aborted(self, run: Row[Any], report: DriverReport) -> None:
         """The epoch behind the newest that was published broke off; when it is done again, its row says so."""

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from millstream.api.functions.user_metrics import Spread
@@ -37,17 +38,28 @@ class RunViews:
             raise UnknownName(msg, code="CTL-043", found=repr(run), hint="look at what is stored of it")
         return owned
 
-    def live(self, run: str, asked: Asked) -> dict[str, Any] | None:
-        """The newest report of a kind: `graph`, `progress`, `alive`, `dead_letters`, `epoch`."""
-        return self._owned(run).live.newest(asked.get("kind", "progress"))
+    def sight(self, run: str, asked: Asked) -> dict[str, Any]:
+        """All that those need who look at a run now: its graph, the epochs of the last seconds, its subtasks, its rows."""
+        owned, now = self._owned(run), time.time()
+        newest = {kind: owned.live.newest(kind) for kind in ("progress", "epoch", "alive", "dead_letters")}
+        return {
+            "now": now,
+            "graph": owned.live.newest("graph"),
+            "epochs": owned.live.window(now - float(asked["seconds"])),
+            "counts": msgspec.to_builtins(owned.figures.counts()),
+            "subtasks": owned.live.newest("subtasks") or {},
+            "newest": newest,
+        }
+
+    def pulse(self, run: str, asked: Asked) -> dict[str, Any]:
+        """What changed since one asked last: how far it is, and the epochs behind the one that was seen."""
+        live = self._owned(run).live
+        behind = live.epochs_behind(int(asked["after"])) if "after" in asked else live.epochs(1)
+        return {"progress": live.newest("progress"), "epochs": behind}
 
     def epochs(self, run: str, asked: Asked) -> list[dict[str, Any]]:
         """The newest epochs, oldest first."""
         return self._owned(run).live.epochs(int(asked.get("limit", "100")))
-
-    def subtasks(self, run: str, asked: Asked) -> list[dict[str, Any]]:
-        """What subtasks did in the last epochs."""
-        return self._owned(run).live.subtasks()
 
     def dump(self, run: str, asked: Asked) -> dict[str, Any]:
         """What every thread of its driver does; one that does not answer in time is told as such."""

@@ -15,7 +15,15 @@ from millstream.plan.deployment import DeploymentPlan
 from millstream.plan.partitioned import PlannedEdge, PlannedVertex
 
 RunState = Literal[
-    "INITIALIZING", "RESTORING", "RUNNING", "CANCELLING", "COMPLETED", "SUSPENDED", "CANCELLED", "FAILED"
+    "INITIALIZING",
+    "RESTORING",
+    "RUNNING",
+    "CHECKPOINTING",
+    "CANCELLING",
+    "COMPLETED",
+    "SUSPENDED",
+    "CANCELLED",
+    "FAILED",
 ]
 FINAL: tuple[RunState, ...] = ("COMPLETED", "SUSPENDED", "CANCELLED", "FAILED")
 
@@ -39,6 +47,14 @@ class ReportedStates:
             self.state = state
             facts = None if error is None else error_facts(error)
             self._reports.report("state", {"from": before, "to": state, "cause": cause, "error": facts})
+
+    def publishes(self, what: str | None) -> None:
+        """A run that takes long to publish is checkpointing until that is over; `None`: nothing takes long now."""
+        with self._lock:
+            if what is not None and self.state == "RUNNING":
+                self.enter("CHECKPOINTING", f"{what} is being published")
+            elif what is None and self.state == "CHECKPOINTING":
+                self.enter("RUNNING", "nothing is being published any more")
 
 
 class ReportedLog(RunLog):

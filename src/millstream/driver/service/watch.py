@@ -16,6 +16,8 @@ from millstream.errors import ExternalFailure
 
 _LOOK_SECONDS = 0.05
 _PROGRESS_SECONDS = 1.0
+PUBLISHING_SECONDS = 1.0
+"""A publication that is shorter changes nothing about the state of the run."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,7 @@ class Watch:
             self._look_for_node()
             if self._driver.control.is_cancelled:
                 self._driver.states.enter("CANCELLING", self.orphaned or "it was asked to end at once")
+            self._driver.states.publishes(self._driver.control.publishing.longer_than(PUBLISHING_SECONDS))
             if now - self._progress >= _PROGRESS_SECONDS:
                 self._progress = now
                 self.tell_progress()
@@ -75,7 +78,7 @@ class Watch:
         book = self._driver.control.subtasks
         before, self._changes = self._changes, book.changes
         if before != self._changes:
-            self._driver.reports.report("subtasks", {"epochs": book.facts()})
+            self._driver.reports.report("subtasks", {"epochs": book.facts(), "measures": book.measures()})
 
     def _look_at_memory(self) -> None:
         limit = self._driver.spec.memory_limit

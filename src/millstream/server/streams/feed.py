@@ -15,7 +15,7 @@ from millstream.server.routes.nodes import NodeShown
 from millstream.server.routes.showing import shown_summary
 from millstream.server.service import Service
 from millstream.server.streams.hub import Hub, newest_event
-from millstream.server.streams.topics import Announced, concerns, told_of
+from millstream.server.streams.topics import Announced, told_of
 
 _LOOK_SECONDS = 0.5
 _MISSED = 1000
@@ -28,7 +28,7 @@ async def feed(
     """Text of the stream, for as long as `may_hear`. Whoever comes with the number of the last event seen gets what followed."""
     limits, start = service.limits, service.monotonic()
     yield "retry: 2000\n\n"
-    async with hub.listening() as listener:
+    async with hub.listening(topics) as listener:
         # The listener is there before the look at the database: what happens in between comes by both ways, and once.
         missed, seen = await run_in_threadpool(_missed, service, topics, last)
         for told in missed:
@@ -46,7 +46,7 @@ async def feed(
             if heard is None and service.monotonic() - said >= limits.comment_seconds:
                 said = service.monotonic()
                 yield ": alive\n\n"
-            elif heard is not None and heard.id is not None and heard.id > seen and concerns(topics, heard):
+            elif heard is not None and (heard.id is None or heard.id > seen):
                 yield heard.text()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from sqlalchemy import Row, func, select
@@ -15,34 +15,15 @@ from millstream.control.act import reading
 from millstream.control.metadata.tables.runs import run_event
 from millstream.server.limits import StreamCounts
 from millstream.server.service import Service
+from millstream.server.streams.changes import Changes
+from millstream.server.streams.listener import Listener
+from millstream.server.streams.pulses import Pulses
 from millstream.server.streams.topics import Announced, told_of
 
 _AT_ONCE = 500
 _GAP_SECONDS = 2.0
 """Numbers are given out before they are committed: one that is missing may still come."""
 _log = logging.getLogger(__name__)
-
-
-class Listener:
-    """One open stream: what it still has to send. It is used by the event loop alone."""
-
-    def __init__(self, most: int) -> None:
-        self._waiting: asyncio.Queue[Announced] = asyncio.Queue(most)
-        self.overflowed = False
-
-    def tell(self, told: Announced) -> None:
-        """Put an event behind the others; one that reads too slowly has to begin anew."""
-        try:
-            self._waiting.put_nowait(told)
-        except asyncio.QueueFull:
-            self.overflowed = True
-
-    async def next(self, seconds: float) -> Announced | None:
-        """The next event, or `None` after so long."""
-        try:
-            return await asyncio.wait_for(self._waiting.get(), seconds)
-        except TimeoutError:
-            return None
 
 
 class Hub:
@@ -56,32 +37,36 @@ class Hub:
         self.is_ending: Callable[[], bool] = lambda: False
         """Whether the server goes down: it waits for its streams."""
         self.counts = StreamCounts(service.limits.streams)
+        self._changes, self._pulses = Changes(service), Pulses(service.channel)
+        self._looking, self._has_ended = asyncio.Lock(), asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def polling(self) -> AsyncIterator[None]:
         """While the application lives."""
-        task = asyncio.create_task(self._poll(), name="events")
+        tasks = [asyncio.create_task(self._poll(), name="events"), asyncio.create_task(self._watch(), name="changes")]
         try:
             yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            # A look at the database that has begun comes to its end.
+            self._has_ended.set()
+            await asyncio.gather(*tasks)
+            await self._pulses.end()
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[Listener]:
-        """One stream: everything that is written from now on reaches it."""
-        listener = Listener(self._service.limits.stream_queue)
+    async def listening(self, topics: frozenset[str]) -> AsyncIterator[Listener]:
+        """One stream: everything that is written from now on reaches it, if it concerns its topics."""
+        listener = Listener(self._service.limits.stream_queue, topics)
         self._listeners.add(listener)
         try:
             await self._begin()
+            await self._look()
             yield listener
         finally:
             self._listeners.discard(listener)
 
     async def _poll(self) -> None:
         """Until the process ends; a database that is away is waited for."""
-        while True:
+        while not self._has_ended.is_set():
             try:
                 if self._listeners:
                     await self._round()
@@ -89,7 +74,11 @@ class Hub:
                     self._position = None  # nobody listens: those who come next read what they missed themselves
             except Exception:
                 _log.warning("new events could not be read", exc_info=True)
-            await asyncio.sleep(self._service.limits.poll_seconds)
+            await self._pause(self._service.limits.poll_seconds)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_ended.wait(), seconds)
 
     async def _round(self) -> None:
         if self._position is None:
@@ -98,8 +87,30 @@ class Hub:
         rows = await run_in_threadpool(self._read, self._position)
         for row in self._in_order(rows):
             self._position = row.id
+            self._tell([told_of(row)])
+
+    def _tell(self, several: Iterable[Announced]) -> None:
+        for told in several:
             for listener in self._listeners:
-                listener.tell(told_of(row))
+                listener.tell(told)
+
+    async def _watch(self) -> None:
+        """What is no event of a run: how far runs are, and what changed in jobs, operations and nodes."""
+        while not self._has_ended.is_set():
+            try:
+                await self._look()
+            except Exception:
+                _log.warning("what changed could not be read", exc_info=True)
+            self._pulses.ask(self._topics(), self._tell)
+            await self._pause(self._service.limits.pulse_seconds)
+
+    def _topics(self) -> frozenset[str]:
+        return frozenset().union(*(each.topics for each in self._listeners))
+
+    async def _look(self) -> None:
+        """Changes since the last look; the first look knows of none."""
+        async with self._looking:
+            self._tell(await run_in_threadpool(self._changes.look, self._topics()))
 
     async def _begin(self) -> None:
         """Know where new events begin; who comes second must not move it on, past what the first has yet to hear."""

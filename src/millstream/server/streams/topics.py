@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row
@@ -23,6 +22,8 @@ class Announced(NamedTuple):
     event: str
     data: dict[str, Any]
     run: str = ""
+    topics: frozenset[str] = frozenset({"jobs"})
+    """Who else is told than those who listen to its run."""
 
     def text(self) -> str:
         """As it is sent."""
@@ -55,6 +56,8 @@ def topics_of(text: str) -> frozenset[str]:
     return topics
 
 
-def concerns(topics: Collection[str], told: Announced) -> bool:
-    """Whether somebody with these topics is told."""
-    return "jobs" in topics or f"run:{told.run}" in topics
+def concerns(topics: frozenset[str], told: Announced) -> bool:
+    """Whether somebody with these topics is told; how far a run is, only who asked for that run."""
+    if told.run and f"run:{told.run}" in topics:
+        return True
+    return bool(told.topics & topics)
