@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from millstream.api.running.result import Holder, Load, VertexLoad
+from millstream.checkpoint.manifest import StateFileRecord
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.rows import PythonMap
 from millstream.model.counts import Counts, StepCounts
@@ -50,6 +51,20 @@ def load_of(
             bytes_out=sizes[1],
         )
     return Load(vertices=vertices, steps=spent, holder=_holder(spent, _vertices_by_step(plan), seconds))
+
+
+def epoch_size(reports: Sequence[TaskReport], segments: Sequence[StateFileRecord]) -> int:
+    """Bytes of state that an epoch wrote, and of what it staged for sinks.
+
+    An engine that stores the state of an epoch in files of its own names them; of others the pages count that tasks wrote.
+    """
+    written = sum(each.bytes for each in segments) or sum(report.state_bytes for report in reports)
+    return written + sum(report.staged_bytes for report in reports)
+
+
+def shuffled_bytes(reports: Sequence[TaskReport]) -> int:
+    """Bytes that came to tasks from others."""
+    return sum(sum(report.received_bytes.values()) for report in reports)
 
 
 def _longest(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

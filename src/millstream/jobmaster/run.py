@@ -104,7 +104,7 @@ class Run:
         result.run, result.run_id = record.number, record.id
         token = self.lease.token
         self._progress = Progress(
-            *(result, self.planner, self.deployment),
+            *(result, self.planner, self.deployment, self._side),
             token=token,
             sources=self._sources,
             sinks=self._owned.sinks,
@@ -259,7 +259,7 @@ class Run:
         try:
             if not is_replay:
                 took = self._sink_seconds(), self._coordinator.phase_seconds()
-                self._progress.published(PublishedEpoch(plan, counts, reports, held, *took))
+                self._progress.published(PublishedEpoch(plan, counts, reports, held, segments, *took))
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)
