@@ -33,6 +33,7 @@ from millstream.control.schedule.dispatching import dispatcher_acts
 from millstream.control.schedule.loop import tick
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.of_run import secrets_of_run
+from millstream.control.tracing.traces import Tracing, open_traces
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
@@ -54,6 +55,7 @@ class NodeOptions(NamedTuple):
     channel_port: int = 0
     shown_host: str | None = None
     warm: WarmLimits = WarmLimits()
+    tracing: Tracing | None = None
 
 
 class RunningNode:
@@ -63,6 +65,7 @@ class RunningNode:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
+        self._traces = open_traces(options.tracing)
         self._warm = WarmPool(options.data / "warm", options.warm)
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
         self._views = RunViews(drivers.folder)
@@ -76,6 +79,7 @@ class RunningNode:
             Places(options.checkpoints, code.folder),
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
+            traces=self._traces,
         )
         self._views.runs = self._node.runs
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
@@ -132,6 +136,7 @@ class RunningNode:
         self._tending.stop()
         self._warm.close()
         self._node.leave()
+        self._traces.close()
         self._channel.close()
         self.directory.close()
 

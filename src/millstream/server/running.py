@@ -18,6 +18,7 @@ from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
 from millstream.control.secrets.key_ring import KeyRing
+from millstream.control.tracing.traces import Tracing
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
 from millstream.server.serving import listening, server_of, signing_key, spare_what_stays
@@ -43,6 +44,7 @@ class ServerOptions(NamedTuple):
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
+    tracing: Tracing | None = None
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -114,6 +116,7 @@ def node_options(options: ServerOptions) -> NodeOptions:
         options.keys or options.data / "keys.json",
         labels=options.labels,
         warm=options.warm,
+        tracing=options.tracing,
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 

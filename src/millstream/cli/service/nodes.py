@@ -18,12 +18,15 @@ from millstream.cli.service.server import (
     Data,
     Keys,
     Labels,
+    Otlp,
     Slots,
+    TraceEvery,
     WarmLocal,
     WarmMaster,
     WarmSpark,
     data_folder,
     labels_of,
+    tracing_of,
     until_interrupted,
 )
 
@@ -45,6 +48,8 @@ def start(
     warm_local: WarmLocal = 1,
     warm_spark: WarmSpark = 1,
     warm_master: WarmMaster = None,
+    otlp: Otlp = None,
+    trace_every: TraceEvery = 100,
     host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port for that; 0 chooses one.")] = 0,
     log_level: LogLevel = None,
@@ -66,6 +71,7 @@ def start(
             keys or place / "keys.json",
             labels=labels_of(labels),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            tracing=tracing_of(otlp, trace_every),
         )
         options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
         node = RunningNode(metadata, options)

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from millstream.cli.failure import reported
 from millstream.cli.logs import LogFormat, LogLevel, log_lines
 from millstream.cli.options import Debug
 from millstream.cli.service.contexts import ServiceContext, read_contexts, write_contexts
+
+if TYPE_CHECKING:
+    from millstream.control.tracing.traces import Tracing
 
 app = typer.Typer(help="Run the service.", no_args_is_help=True)
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the service keeps its own files.")]
@@ -45,6 +48,10 @@ WarmMaster = Annotated[
     str | None,
     typer.Option("--warm-master", metavar="MASTER", help="Where they will run, to wait from the first run on."),
 ]
+Otlp = Annotated[
+    str | None, typer.Option("--otlp", metavar="URL", help="A collector that gets traces of runs, over OTLP/HTTP.")
+]
+TraceEvery = Annotated[int, typer.Option("--trace-every", min=1, help="With --otlp: one epoch of so many is traced.")]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -64,6 +71,8 @@ def start(
     checkpoints: Checkpoints = None,
     artifacts: Artifacts = None,
     keys: Keys = None,
+    otlp: Otlp = None,
+    trace_every: TraceEvery = 100,
     watched: Annotated[
         list[Path] | None,
         typer.Option("--watch", metavar="DIR", help="A folder in which schedules may wait for files."),
@@ -81,10 +90,8 @@ def start(
 ) -> None:
     """Run the service until Ctrl-C: REST, dispatcher, schedule, and a node unless --no-node. Jobs go on when it ends."""
     with log_lines(log_level, log_format), reported(debug=debug):
-        if host not in _LOOPBACK and tls_certificate is None and not plain_http:
-            msg = "tokens would travel in the open beyond this machine"
-            hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
-            raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
+        if tls_certificate is None and not plain_http:
+            _refuse_beyond(host)
         from millstream.control.drivers.warm_pool import WarmLimits
         from millstream.server.running import ServerOptions, run_server
 
@@ -104,8 +111,17 @@ def start(
             tls_key=tls_key,
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),
+            tracing=tracing_of(otlp, trace_every, has_node=node),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
+
+
+def _refuse_beyond(host: str) -> None:
+    """Without TLS, a server listens on this machine alone."""
+    if host not in _LOOPBACK:
+        msg = "tokens would travel in the open beyond this machine"
+        hint = "pass --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS"
+        raise BadTarget(msg, code="CLI-013", found=f"--host {host}", known=", ".join(_LOOPBACK), hint=hint)
 
 
 def _ready(url: str, token_file: Path) -> None:
@@ -137,6 +153,16 @@ def labels_of(given: list[str] | None) -> dict[str, str]:
             msg = "a label is a name and a value"
             raise BadTarget(msg, code="CLI-014", found=repr(name), known="NAME=VALUE", hint="write --label zone=a")
     return {name: value for name, _, value in pairs}
+
+
+def tracing_of(otlp: str | None, every: int, *, has_node: bool = True) -> Tracing | None:
+    """Where traces go, if anybody wants them."""
+    if otlp is not None and not has_node:
+        msg = "a server without a node has no runs to trace"
+        raise BadTarget(msg, code="CLI-021", found="--otlp, --no-node", hint="pass --otlp to millstream node start")
+    from millstream.control.tracing.traces import Tracing
+
+    return None if otlp is None else Tracing(otlp, every)
 
 
 def until_interrupted() -> None:
