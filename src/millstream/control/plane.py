@@ -56,6 +56,8 @@ class NodeOptions(NamedTuple):
     shown_host: str | None = None
     warm: WarmLimits = WarmLimits()
     tracing: Tracing | None = None
+    serves: bool = False
+    """Whether it is inside a server, which tells the figures of its runs itself."""
 
 
 class RunningNode:
@@ -95,7 +97,7 @@ class RunningNode:
             version=__version__,
             address=self._channel.address,
             channel_key=self._channel.key,
-            details={"host": platform.node(), "pid": os.getpid()},
+            details={"host": platform.node(), "pid": os.getpid(), "serves": options.serves},
         )
 
     def _secrets(self, job_id: int, names: Collection[str]) -> Mapping[str, str]:

@@ -117,6 +117,7 @@ def node_options(options: ServerOptions) -> NodeOptions:
         labels=options.labels,
         warm=options.warm,
         tracing=options.tracing,
+        serves=True,
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 
