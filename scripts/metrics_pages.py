@@ -65,7 +65,7 @@ BOARDS = (
             Section("Where the time goes", ("vertex_", "step_seconds", "holder_")),
             Section("Event time", ("watermark", "partition_")),
             Section("Sources", ("lag_rows", "source_", "buffer_")),
-            Section("Processes", ("process_",)),
+            Section("Processes", ("process_", "jvm_", "rocksdb_", "shuffle_")),
             Section("Figures of the job's own functions", ("user_",)),
         ),
     ),

@@ -5,9 +5,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.control.drivers.node_side import NodeSide, spec_of
 
 import millstream as ms
+from millstream.control.metrics.exposition import RunCollector, text
+from millstream.control.metrics.runs import RunFigures
 
 pytestmark = pytest.mark.spark
 CANARY = "canary-on-spark-4b1d"
@@ -17,7 +21,14 @@ import millstream as ms
 from millstream.model.secret import secret
 
 class Signed(ms.ProcessFunction):
+    def open(self, context):
+        self.rows, self.newest = context.counter("rows"), context.gauge("newest")
+        self.sizes = context.histogram("sizes", buckets=[10, 40])
+
     def process(self, row, ctx):
+        self.rows.add()
+        self.newest.set(row["n"])
+        self.sizes.observe(row["n"])
         assert "CANARY" not in os.environ
         print("worker says", secret("CANARY"))
         yield {"n": row["n"], "length": len(secret("CANARY"))}
@@ -48,6 +59,42 @@ def leaks(*folders):
         except OSError:
             continue
     return found
+
+
+def figures_of(reports):
+    """What Prometheus would read of them, by name and labels."""
+    told = RunFigures("signed", 0)
+    for report in reports:
+        told.take(report)
+    registry = CollectorRegistry()
+    registry.register(RunCollector(lambda: [told]))
+    families = text_string_to_metric_families(text(registry).decode())
+    return {
+        (
+            sample.name,
+            *sorted(value for name, value in sample.labels.items() if name not in ("job_name", "slot", "step")),
+        ): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def of_spark_move(figures):
+    """The figures that only a run on Spark has."""
+    heap, limit = figures["millstream_jvm_heap_bytes",], figures["millstream_jvm_heap_limit_bytes",]
+    assert 1 << 20 < heap < limit
+    assert figures["millstream_rocksdb_memory_bytes",] > 0
+    assert figures["millstream_shuffle_bytes_total",] > 0
+    assert figures["millstream_process_memory_ratio", "jvm"] > 0
+
+
+def own_metrics_are_told(figures):
+    assert figures["millstream_user_counter_total", "rows"] == 60
+    newest = {figures.get(("millstream_user_gauge", subtask, "newest")) for subtask in "01"}
+    assert max(value for value in newest if value is not None) == 59
+    assert figures["millstream_user_histogram_bucket", "10", "sizes"] == 11
+    assert figures["millstream_user_histogram_bucket", "40", "sizes"] == 41
+    assert figures["millstream_user_histogram_sum", "sizes"] == sum(range(60))
 
 
 def test_a_job_on_spark_is_reported_and_its_workers_know_the_secret(tmp_path):
@@ -81,6 +128,14 @@ def test_a_job_on_spark_is_reported_and_its_workers_know_the_secret(tmp_path):
     assert {row["length"] for row in rows} == {len(CANARY)}
     assert not [text for text in seen if CANARY.encode() in text]
     assert found == leaks(tmp_path / "node") == []
+    figures = figures_of(node.reports)
+    of_spark_move(figures)
+    own_metrics_are_told(figures)
+    epochs = [report.body for report in node.of("epoch")]
+    staged = sum(
+        epoch["load"]["vertices"]["out"]["bytes_out"] for epoch in epochs if "out" in epoch["load"]["vertices"]
+    )
+    assert sum(epoch["size"] for epoch in epochs) > staged, "state was written as well"
     assert "worker says ***" in (node.folder.logs / "jvm.log").read_text()
 
 

@@ -88,6 +88,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     alive_every: float = 5.0
     """Seconds between two signs of life, and between two looks at the memory."""
     beginning: Beginning = Beginning()
+    trace: str = ""
+    """The trace of this attempt, in the form of the W3C's `traceparent`."""
 
 
 class DriverIdentity(msgspec.Struct, frozen=True, kw_only=True):

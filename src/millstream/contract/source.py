@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -41,6 +41,15 @@ class Credit(int):
         return made
 
 
+class Ahead(NamedTuple):
+    """What a source has fetched ahead of the epochs, in bytes."""
+
+    held: int
+    """What waits; what the epoch admits does not count."""
+    room: int
+    """How much may wait."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
     """How far one epoch reads a source, and what is known of what waits there. Partitions go by their names."""
@@ -58,6 +67,8 @@ class Advance:
     """Partitions that stand still, and why: for people."""
     retained: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Bytes that the outside keeps for this source alone until they are acknowledged, by partition: they may fill its disk."""
+    ahead: Ahead | None = None
+    """Of a source that fetches ahead."""
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Rows between start and `position` that are never read, by reason. The plan records them."""
     watermark: int | None = None

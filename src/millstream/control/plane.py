@@ -39,6 +39,7 @@ from millstream.control.stored.calling import StoredCalls
 from millstream.control.stored.letters import LetterActs
 from millstream.control.stored.readers import StoredReaders
 from millstream.control.stored.views import StoredViews
+from millstream.control.tracing.traces import Tracing, open_traces
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
@@ -61,6 +62,9 @@ class NodeOptions(NamedTuple):
     channel_port: int = 0
     shown_host: str | None = None
     warm: WarmLimits = WarmLimits()
+    tracing: Tracing | None = None
+    serves: bool = False
+    """Whether it is inside a server, which tells the figures of its runs itself."""
     allows_private: bool = False
     """Whether job files may reach into private networks."""
     closed: tuple[Path, ...] = ()
@@ -81,6 +85,7 @@ class RunningNode:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
+        self._traces = open_traces(options.tracing)
         self._warm = WarmPool(options.data / "warm", options.warm)
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
         self._views, self._readers = RunViews(drivers.folder), StoredReaders()
@@ -93,6 +98,7 @@ class RunningNode:
             places,
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
+            traces=self._traces,
         )
         self._views.runs = self._node.runs
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
@@ -118,7 +124,7 @@ class RunningNode:
             version=__version__,
             address=self._channel.address,
             channel_key=self._channel.key,
-            details={"host": platform.node(), "pid": os.getpid()},
+            details={"host": platform.node(), "pid": os.getpid(), "serves": options.serves},
         )
 
     def _secrets(self, job_id: int, names: Collection[str]) -> Mapping[str, str]:
@@ -162,6 +168,7 @@ class RunningNode:
         self._readers.close()
         self._warm.close()
         self._node.leave()
+        self._traces.close()
         self._channel.close()
         self.directory.close()
 

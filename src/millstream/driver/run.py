@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from millstream.api.running.control import RunControl
 from millstream.api.running.result import Listener, RunResult
 from millstream.driver.executors import Executors
+from millstream.driver.jvm import JvmWatch
 from millstream.driver.planner_socket import PlannerSocket
 from millstream.driver.spark_side import SparkSide, newest_begun
 from millstream.driver.subtasks import SparkSubtasks
@@ -52,7 +53,7 @@ def run(
 
     Without a checkpoint directory a temporary one is used and removed.
     """
-    control = control or RunControl()
+    control, side = control or RunControl(), SparkSide()
     with stop_signals(control, deployment.on_stop) as signals:
         with _checkpointed(deployment) as placed:
             open_run = partial(
@@ -63,9 +64,11 @@ def run(
                 listener=listener,
                 control=control,
                 start=start,
-                side=SparkSide(),
+                side=side,
             )
-            attempts = Attempts(open_run, partial(_run_query, signals=signals, debug=debug or is_debugging()))
+            attempts = Attempts(
+                open_run, partial(_run_query, side=side, signals=signals, debug=debug or is_debugging())
+            )
             result = run_tolerant(attempts.once, deployment.epochs.tolerated_failures, attempts, control)
         result.checkpoint = deployment.checkpoint
         return signals.checked(result)
@@ -84,7 +87,7 @@ def _checkpointed(deployment: DeploymentPlan) -> Iterator[DeploymentPlan]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool) -> None:
+def _run_query(run_state: Run, *, side: SparkSide, signals: StopSignals | NoSignals, debug: bool) -> None:
     deployment, checkpoint = run_state.deployment, run_state.folder("spark")
     assert checkpoint is not None, "a run on Spark has a checkpoint directory"
     session = open_session(deployment, debug=debug)
@@ -94,9 +97,9 @@ def _run_query(run_state: Run, *, signals: StopSignals | NoSignals, debug: bool)
         shipped = ship(deployment, folder)
         planner = PlannerSocket(run_state, Path(folder) / "planner.sock", begun=newest_begun(checkpoint))
         try:
-            executors = Executors(session, deployment)
-            place = str(checkpoint.resolve())
+            executors, place = Executors(session, deployment), str(checkpoint.resolve())
             query = start_query(session, deployment, shipped, planner=planner.path, checkpoint=place, on_epoch=loop)
+            side.watch = JvmWatch(session, query, has_state=deployment.plan.depth > 0)
             logger.debug("the query has started")
             watch(query, loop, run_state, planner, executors, SparkSubtasks(session, run_state))
         except (PySparkException, Py4JError, OSError) as problem:

@@ -1,4 +1,4 @@
-"""What a run on Spark does with Spark's own checkpoint: check it before the start, copy it for native savepoints."""
+"""What a run on Spark does with Spark's own checkpoint and JVM: check and copy the one, look at the other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import time
 import uuid
 from pathlib import Path
 
+from millstream.api.running.result import JvmLoad
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
+from millstream.driver.jvm import JvmWatch
 from millstream.errors import ExternalFailure
 from millstream.jobmaster.run import Run
 from millstream.spark.files.logs import refuse_damaged
@@ -19,7 +21,13 @@ _COMMIT_SECONDS = 30.0
 
 
 class SparkSide:
-    """Spark's part of starting a run."""
+    """Spark's part of starting a run, and of looking at it."""
+
+    shuffles = True
+
+    def __init__(self) -> None:
+        self.watch: JvmWatch | None = None
+        """Since there is a query."""
 
     def check(self, run: Run, newest: EpochManifest | None) -> None:
         """Compare Spark's logs with the newest manifest."""
@@ -33,6 +41,10 @@ class SparkSide:
         assert folder is not None, "a run on Spark has a checkpoint directory"
         shutil.rmtree(folder, ignore_errors=True)
         copy_spark_checkpoint(root / _FOLDER, folder.resolve(), savepoint.epoch, query_id=str(uuid.uuid4()))
+
+    def jvm(self) -> JvmLoad | None:
+        """What Spark's JVM holds."""
+        return None if self.watch is None else self.watch.load()
 
 
 def newest_begun(folder: Path) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from millstream.api.running.result import Holder, Load, VertexLoad
+from millstream.checkpoint.manifest import StateFileRecord
 from millstream.graph.job_graph import Vertex
 from millstream.graph.operations.rows import PythonMap
 from millstream.model.counts import Counts, StepCounts
@@ -63,6 +64,20 @@ def measures_of(plan: PartitionedPlan, reports: Iterable[TaskReport]) -> dict[st
             last = report.counts.get(vertex.nodes[-1].id, StepCounts())
             measures[vertex.id][report.task] = report.busy.get(vertex.id, 0.0), first.rows_in, last.rows_out
     return measures
+
+
+def epoch_size(reports: Sequence[TaskReport], segments: Sequence[StateFileRecord]) -> int:
+    """Bytes of state that an epoch wrote, and of what it staged for sinks.
+
+    An engine that stores the state of an epoch in files of its own names them; of others the pages count that tasks wrote.
+    """
+    written = sum(each.bytes for each in segments) or sum(report.state_bytes for report in reports)
+    return written + sum(report.staged_bytes for report in reports)
+
+
+def shuffled_bytes(reports: Sequence[TaskReport]) -> int:
+    """Bytes that came to tasks from others."""
+    return sum(sum(report.received_bytes.values()) for report in reports)
 
 
 def _longest(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

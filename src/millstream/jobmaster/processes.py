@@ -31,9 +31,13 @@ class ProcessFacts(NamedTuple):
 class ProcessWatch:
     """Looks at this process and those below it now and then. Without `/proc` it knows nothing."""
 
-    def __init__(self, proc: Path = _PROC, cgroup: Path = _CGROUP, *, every: float = _EVERY) -> None:
+    def __init__(
+        self, proc: Path = _PROC, cgroup: Path = _CGROUP, *, every: float = _EVERY, limit: int | None = None
+    ) -> None:
+        """`limit` in bytes of all processes together, where the run has one of its own."""
         self._proc, self._every = proc, every
-        self._processors, self._memory = processor_limit(cgroup), memory_limit(proc, cgroup)
+        self._processors = processor_limit(cgroup)
+        self._memory = min(limit or memory_limit(proc, cgroup), memory_limit(proc, cgroup))
         self._looked, self._spent = time.monotonic(), _spent(_mine(read_processes(proc)))
         self._found: Mapping[str, ProcessLoad] = {}
 

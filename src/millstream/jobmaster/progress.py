@@ -18,8 +18,10 @@ from millstream.api.running.result import (
     dropped_rows,
 )
 from millstream.api.running.subtasks import SubtaskState
+from millstream.checkpoint.manifest import StateFileRecord
+from millstream.jobmaster.engine_side import EngineSide
 from millstream.jobmaster.latency import latencies
-from millstream.jobmaster.loads import load_of, measures_of
+from millstream.jobmaster.loads import epoch_size, load_of, measures_of, shuffled_bytes
 from millstream.jobmaster.planner.credits import used_buffers
 from millstream.jobmaster.planner.planner import Planner
 from millstream.jobmaster.processes import ProcessWatch
@@ -37,6 +39,8 @@ class PublishedEpoch(NamedTuple):
     reports: Sequence[TaskReport]
     held: tuple[PartitionWatermark, ...]
     """How far partitions had come when it was decided."""
+    segments: Sequence[StateFileRecord]
+    """The files in which its state is stored, where the engine keeps such."""
     sinks: Mapping[str, float]
     """Seconds that each sink took to prepare and publish it."""
     phases: Mapping[str, float]
@@ -51,6 +55,7 @@ class Progress:
         result: RunResult,
         planner: Planner,
         deployment: DeploymentPlan,
+        side: EngineSide,
         *,
         token: int,
         sources: Collection[str],
@@ -62,7 +67,7 @@ class Progress:
         self.result = result
         self._planner, self._deployment, self._token = planner, deployment, token
         self._sources, self._sinks = sources, sinks
-        self._processes = ProcessWatch()
+        self._side, self._processes = side, ProcessWatch(limit=control.memory_limit)
         self._log, self._subtasks, self._listener = control.log, control.subtasks, listener
         self._began = self._epoch_began = time.monotonic()
 
@@ -119,8 +124,11 @@ class Progress:
             load=load_of(deployment.plan, reports, counts, done.sinks, summary.seconds),
             phases=done.phases,
             latency=latencies(deployment, done.plan, reports, counts, published=self._planner.clock()),
-            buffers=used_buffers(deployment, reports),
+            buffers=used_buffers(deployment, reports, self._planner.waiting.ahead),
             processes=self._processes.loads(),
+            size=epoch_size(reports, done.segments),
+            shuffled=shuffled_bytes(reports) if self._side.shuffles else None,
+            jvm=self._side.jvm(),
         )
 
     def _tell(self, summary: EpochSummary) -> None:

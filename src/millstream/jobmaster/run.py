@@ -103,7 +103,7 @@ class Run:
         record = self._owned.point.head.origin.run
         result.run, result.run_id = record.number, record.id
         self._progress = Progress(
-            *(result, self.planner, self.deployment),
+            *(result, self.planner, self.deployment, self._side),
             token=self.lease.token,
             sources=self._sources,
             sinks=self._owned.sinks,
@@ -258,7 +258,7 @@ class Run:
         try:
             if not is_replay:
                 took = self._sink_seconds(), self._coordinator.phase_seconds()
-                self._progress.published(PublishedEpoch(plan, counts, reports, held, *took))
+                self._progress.published(PublishedEpoch(plan, counts, reports, held, segments, *took))
         finally:
             # The epoch is published, whatever a listener makes of it.
             self.planner.pause(self.deployment.epochs.min_pause / 1000)

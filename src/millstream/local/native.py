@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from millstream.api.running.result import JvmLoad
 from millstream.checkpoint.manifest import EpochManifest
 from millstream.checkpoint.savepoint import CopiedFile, Savepoint
 from millstream.checkpoint.savepoint_files import copy_back, copy_file
@@ -25,6 +26,8 @@ def copy_state(folder: Path | None, root: Path, epoch: int) -> list[CopiedFile]:
 class LocalSide:
     """The local engine keeps no log beside the manifests: its state files are named by them."""
 
+    shuffles = False
+
     def check(self, run: Run, newest: EpochManifest | None) -> None:
         """State files are verified when they are read."""
 
@@ -33,3 +36,7 @@ class LocalSide:
         folder = run.folder("local")
         assert folder is not None, "a lineage that goes on has a checkpoint directory"
         copy_back(root, [file for file in savepoint.native if file.path.startswith(_FOLDER)], folder)
+
+    def jvm(self) -> JvmLoad | None:
+        """There is none."""
+        return None

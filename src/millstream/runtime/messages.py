@@ -50,6 +50,10 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Per vertex behind an exchange: the size of what came in."""
     sent_bytes: dict[str, int] = {}
     """Per vertex: the size of what it sent into exchanges and gave to sinks."""
+    staged_bytes: int = 0
+    """The size of what it gave to sinks."""
+    state_bytes: int = 0
+    """The size of the pages of state that it wrote."""
 
 
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):

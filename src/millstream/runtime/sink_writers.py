@@ -46,7 +46,9 @@ class SinkWriters:
         counts.passed += batch.num_rows
         counts.rows_out += batch.num_rows
         self._writers[node.id].write(batch.rows)
-        self._report.sent_bytes[vertex] = self._report.sent_bytes.get(vertex, 0) + batch.rows.nbytes
+        size = batch.rows.nbytes
+        self._report.staged_bytes += size
+        self._report.sent_bytes[vertex] = self._report.sent_bytes.get(vertex, 0) + size
 
     def _opened(self, node: StreamNode) -> SinkWriter:
         assert isinstance(node.operation, Sink)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from millstream.contract.pages import PageStore
+from millstream.contract.pages import PageStore, WeighedPages
 from millstream.contract.source import BadRecord, LostRows
 from millstream.errors import MillstreamError
 from millstream.graph.job_graph import Vertex
@@ -147,7 +147,7 @@ class LevelTask:
             else:
                 self._outbox.forward(cell)
         yield from self._outbox.drain()
-        gate = InputGate(mine)
+        gate, store = InputGate(mine), WeighedPages(store)
         with self._writers.aborting():
             restore_state(self._program, self._plan, self._run, self._report.task, store)
             for vertex in self._program.vertices:
@@ -156,7 +156,7 @@ class LevelTask:
                 self._clock.leave()
                 yield from self._outbox.drain()
             exported = export_state(self._program, self._plan, self._report.task, self._writers.attempt, store)
-            self._report.savepoint = exported
+            self._report.savepoint, self._report.state_bytes = exported, store.written
             yield from self._finish()
 
     def _run_vertex(self, vertex: Vertex, gate: InputGate, store: PageStore) -> None:

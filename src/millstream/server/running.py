@@ -19,6 +19,7 @@ from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode, reach_of
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.stored.calling import StoredCalls
+from millstream.control.tracing.traces import Tracing
 from millstream.server.access.proxies import networks_of
 from millstream.server.access.tokens import first_admin_token
 from millstream.server.service import Service
@@ -52,6 +53,7 @@ class ServerOptions(NamedTuple):
     """Whether job files may reach into private networks."""
     sources: Mapping[str, str] = {}
     """Where these come from, if not from here: `command line` or `environment`, by name."""
+    tracing: Tracing | None = None
 
 
 def open_metadata(database: str | None, data: Path) -> Metadata:
@@ -139,6 +141,8 @@ def node_options(options: ServerOptions) -> NodeOptions:
         warm=options.warm,
         allows_private=options.allows_private,
         closed=(options.data,),
+        tracing=options.tracing,
+        serves=True,
     )
     return known if options.slots is None else known._replace(slots=options.slots)
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.unit.jobmaster.test_planner import Clock, Source
 
 import millstream as ms
+from millstream.contract.source import Ahead
 from millstream.errors import InvalidStep, StepFailed
-from millstream.jobmaster.planner.credits import FIRST, Credits, next_credit
+from millstream.jobmaster.planner.credits import FIRST, Credits, next_credit, used_buffers
 from millstream.jobmaster.planner.learned import PlannerState
 from millstream.jobmaster.planner.planner import Planner
 from millstream.model.counts import StepCounts
@@ -279,3 +280,12 @@ def test_a_job_file_says_it_too(tmp_path):
     with pytest.raises(InvalidStep) as refused:
         ms.load_job(path)
     assert refused.value.code == "DECL-004"
+
+
+# Buffers
+
+
+def test_buffers_are_what_is_admitted_and_fetched_ahead_of_what_there_is_room_for():
+    flow = FlowControl(capacity_bytes=1000)
+    assert used_buffers(deployment(flow), [report(5, size=600)], {}) == {"a": 0.6}
+    assert used_buffers(deployment(flow), [report(5, size=600)], {"a": Ahead(900, 4000)}) == {"a": 0.3}

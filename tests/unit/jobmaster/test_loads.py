@@ -76,3 +76,20 @@ def test_an_epoch_that_took_no_time_anywhere_names_nobody(monkeypatch):
     (first, *_) = epochs_of(chained(lambda row: row))
     assert first.load.holder is None
     assert set(first.load.steps) >= {"rows", "kept", "plain", "step", "sums", "out"}
+
+
+def test_the_size_of_an_epoch_is_its_state_and_what_it_staged(tmp_path):
+    seen = []
+    chained(lambda row: row).run(local=True, checkpoint=tmp_path / "c", on_epoch=seen.append)
+    folder, size = tmp_path / "c" / "local", []
+    for path in sorted(folder.glob("*/state-*")):
+        size.append(path.stat().st_size)
+    staged = [each.load.vertices["sums"].bytes_out for each in seen]
+    assert [each.size for each in seen] == [stored + rows for stored, rows in zip(size, staged, strict=True)]
+    assert min(size) > 0
+
+
+def test_without_files_of_its_own_the_pages_count_that_tasks_wrote():
+    (first, *_) = epochs_of(chained(lambda row: row))
+    assert first.size > first.load.vertices["sums"].bytes_out > 0
+    assert (first.shuffled, first.jvm) == (None, None)

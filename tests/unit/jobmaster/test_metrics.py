@@ -44,7 +44,7 @@ def test_totals_grow_with_the_epochs():
     assert found == {
         "millstream_guarantee": "1", "millstream_mode": "1", "millstream_epochs_total": "2", "millstream_rows_in_total": "20",
         "millstream_rows_out_total": "6", "millstream_failures_total": "0", "millstream_epoch": "5",
-        "millstream_epoch_seconds": "0.5", "millstream_lag_rows": "8",
+        "millstream_epoch_seconds": "0.5", "millstream_epoch_size_bytes": "0", "millstream_lag_rows": "8",
         "millstream_fencing_token": "7", "millstream_epoch_duration_seconds_bucket": "2",
         "millstream_epoch_duration_seconds_sum": "1", "millstream_epoch_duration_seconds_count": "2",
     }  # fmt: skip

@@ -41,6 +41,12 @@ def test_processes_are_told_apart_by_what_they_are_for(machine):
     assert found["workers"].cpu > 1, "ten seconds of a processor, in no time"
 
 
+def test_the_limit_of_the_run_counts_where_it_is_lower(machine):
+    places = machine((os.getpid(), 1, "python", 10, 100))
+    for limit, share in ((200 * PAGE, 0.5), (5000 * PAGE, 0.1)):
+        assert ProcessWatch(*places, every=0, limit=limit).loads()["driver"].memory == share
+
+
 def test_it_looks_now_and_then(machine):
     me = os.getpid()
     watch = ProcessWatch(*machine((me, 1, "python", 10, 100)), every=3600)

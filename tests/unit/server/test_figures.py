@@ -6,10 +6,12 @@ from starlette.testclient import TestClient
 from tests.unit.server.world import bearer, job_body, service_of
 
 from millstream.contract.driver_protocol import DriverReport
+from millstream.control.act import acting
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes import calling
 from millstream.control.nodes.channel import ChannelServer
+from millstream.control.nodes.registration import Offer, register
 from millstream.control.nodes.views import RunViews
 from millstream.server.app import create_app
 
@@ -75,6 +77,19 @@ def test_a_service_without_figures_has_no_such_page(admin):
 
 def test_runs_of_another_node_are_asked_of_it(viewer):
     assert samples(viewer.get("/v1/nodes/n7/metrics")) == {("millstream_epochs_total", "n7"): 1}
+
+
+def test_prometheus_finds_the_nodes_that_are_no_servers(viewer, metadata):
+    with acting(metadata) as act:
+        for name, details in (("n1", {}), ("n2", {"serves": False}), ("n3", {"serves": True})):
+            register(act, Offer(name, f"boot-{name}", 2, {}, "1", details=details), alone=False)
+    answer = viewer.get("/v1/metrics/targets", headers={"host": "server-1:8650"})
+    assert answer.json() == [
+        {"targets": ["server-1:8650"], "labels": {"__metrics_path__": f"/v1/nodes/{name}/metrics", "instance": name}}
+        for name in ("n1", "n2")
+    ]
+    viewer.headers.pop("Authorization")
+    assert viewer.get("/v1/metrics/targets").status_code == 401
 
 
 def test_a_node_tells_of_its_runs_over_its_channel():

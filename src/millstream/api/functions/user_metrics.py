@@ -9,6 +9,7 @@ import bisect
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+_WHOLE = 2**53
 DEFAULT_BUCKETS = (*(float(f"{digit}e{exponent}") for exponent in range(-3, 4) for digit in (1, 2.5, 5)), 10_000.0)
 
 
@@ -51,6 +52,12 @@ def empty_spread(bounds: tuple[float, ...]) -> Spread:
     return Spread(bounds=bounds, counts=[0] * (len(bounds) + 1))
 
 
+def counted(before: float, more: float) -> int | float:
+    """A sum: whole as long as every reader of JSON takes it to the last digit."""
+    together = before + more
+    return together if together < _WHOLE else float(together)
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class StepMetrics:
     """What the functions of one step counted, by name."""
@@ -63,7 +70,7 @@ class StepMetrics:
     def add(self, other: StepMetrics) -> None:
         """Take in what another task or a later epoch counted."""
         for name, amount in other.counters.items():
-            self.counters[name] = self.counters.get(name, 0) + amount
+            self.counters[name] = counted(self.counters.get(name, 0), amount)
         for name, values in other.gauges.items():
             self.gauges.setdefault(name, {}).update(values)
         for name, spread in other.histograms.items():

@@ -77,8 +77,18 @@ class HeldBack(Exception):
 class RunControl:
     """Requests of the process that runs a job; shared between threads."""
 
-    def __init__(self, *, log: RunLog | None = None, may_publish: Callable[[], bool] | None = None) -> None:
-        """`may_publish` is asked before an epoch becomes durable: whoever watches over the run may hold it back."""
+    def __init__(
+        self,
+        *,
+        log: RunLog | None = None,
+        may_publish: Callable[[], bool] | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        """`may_publish` is asked before an epoch becomes durable: whoever watches over the run may hold it back.
+
+        `memory_limit` in bytes is what its processes may hold together, where somebody sees to that.
+        """
+        self.memory_limit = memory_limit
         self._waiting: deque[Pending] = deque()
         self._may_publish = may_publish
         self.must_end = False

@@ -83,6 +83,16 @@ class ProcessLoad:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JvmLoad:
+    """What the JVM of a run on Spark holds, in bytes."""
+
+    heap: int
+    heap_limit: int
+    state: int | None = None
+    """What RocksDB holds in memory beside the heap, once Spark has told it of an epoch with state."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSummary:
     """An epoch that was published, in numbers."""
 
@@ -128,9 +138,15 @@ class EpochSummary:
     latency: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Per sink that got rows: seconds from their newest event time, or from their admission, until they were published."""
     buffers: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Per source: bytes that the epoch admitted, as a share of what it may."""
+    """Per source: bytes that the epoch admitted and that were fetched ahead of it, as a share of what there is room for."""
     processes: Mapping[str, ProcessLoad] = dataclasses.field(default_factory=dict)
-    """What `driver`, `jvm` and `workers` take of this machine, looked at every few seconds."""
+    """What `driver`, `jvm` and `workers` take of what they may, looked at every few seconds."""
+    size: int = 0
+    """Bytes of state that the epoch wrote, and of what it staged for sinks."""
+    shuffled: int | None = None
+    """Bytes that passed between subtasks through Spark's shuffle; `None` on an engine without one."""
+    jvm: JvmLoad | None = None
+    """Of a run on Spark, looked at every few seconds."""
 
     @property
     def holders(self) -> list[PartitionWatermark]:

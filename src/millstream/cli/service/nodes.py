@@ -20,12 +20,15 @@ from millstream.cli.service.server import (
     Data,
     Keys,
     Labels,
+    Otlp,
     Slots,
+    TraceEvery,
     WarmLocal,
     WarmMaster,
     WarmSpark,
     data_folder,
     labels_of,
+    tracing_of,
     until_interrupted,
 )
 
@@ -52,6 +55,8 @@ def start(
     warm_local: WarmLocal = 1,
     warm_spark: WarmSpark = 1,
     warm_master: WarmMaster = None,
+    otlp: Otlp = None,
+    trace_every: TraceEvery = 100,
     host: Annotated[str, typer.Option("--host", help="The address at which servers ask this node.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port for that; 0 chooses one.")] = 0,
     allows_private: AllowPrivate = False,
@@ -76,6 +81,7 @@ def start(
             warm=WarmLimits(warm_local, warm_spark, warm_master),
             allows_private=allows_private,
             closed=(place,),
+            tracing=tracing_of(otlp, trace_every),
         )
         options = options._replace(channel_host=host, channel_port=port, slots=slots or options.slots)
         node = RunningNode(metadata, options)

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from millstream.cli.options import Debug
 from millstream.cli.service.contexts import ServiceContext, connect, read_contexts, write_contexts
 from millstream.cli.service.options import Context, OutputForm, Quiet
 from millstream.cli.service.output import show_list
+
+if TYPE_CHECKING:
+    from millstream.control.tracing.traces import Tracing
 
 app = typer.Typer(help="Run the service.", no_args_is_help=True)
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the service keeps its own files.")]
@@ -53,8 +56,17 @@ AllowPrivate = Annotated[
         "--allow-private-addresses", help="Job files may say that the http connector reaches into private networks."
     ),
 ]
-_OPTIONS = {"node": "has_node", "warm_local": "warm", "warm_spark": "warm", "warm_master": "warm"}
+_OPTIONS = {
+    "node": "has_node",
+    "otlp": "tracing",
+    "trace_every": "tracing",
+    **dict.fromkeys(("warm_local", "warm_spark", "warm_master"), "warm"),
+}
 """Options of the command that have another name in the server."""
+Otlp = Annotated[
+    str | None, typer.Option("--otlp", metavar="URL", help="A collector that gets traces of runs, over OTLP/HTTP.")
+]
+TraceEvery = Annotated[int, typer.Option("--trace-every", min=1, help="With --otlp: one epoch of so many is traced.")]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -75,6 +87,8 @@ def start(
     checkpoints: Checkpoints = None,
     artifacts: Artifacts = None,
     keys: Keys = None,
+    otlp: Otlp = None,
+    trace_every: TraceEvery = 100,
     watched: Annotated[
         list[Path] | None,
         typer.Option("--watch", metavar="DIR", help="A folder in which schedules may wait for files."),
@@ -124,6 +138,7 @@ def start(
             warm=WarmLimits(warm_local, warm_spark, warm_master),
             allows_private=allows_private,
             sources=_sources(asked),
+            tracing=tracing_of(otlp, trace_every, has_node=node),
         )
         run_server(options, ready=lambda url: _ready(url, place / "admin.token"))
 
@@ -191,6 +206,16 @@ def labels_of(given: list[str] | None) -> dict[str, str]:
             msg = "a label is a name and a value"
             raise BadTarget(msg, code="CLI-014", found=repr(name), known="NAME=VALUE", hint="write --label zone=a")
     return {name: value for name, _, value in pairs}
+
+
+def tracing_of(otlp: str | None, every: int, *, has_node: bool = True) -> Tracing | None:
+    """Where traces go, if anybody wants them."""
+    if otlp is not None and not has_node:
+        msg = "a server without a node has no runs to trace"
+        raise BadTarget(msg, code="CLI-023", found="--otlp, --no-node", hint="pass --otlp to millstream node start")
+    from millstream.control.tracing.traces import Tracing
+
+    return None if otlp is None else Tracing(otlp, every)
 
 
 def until_interrupted() -> None:

@@ -77,8 +77,7 @@ class HttpEnumerator:
         if admitted and self._gathering.goes_on(is_enough=is_enough):
             # All of them would be read: none lies behind the epoch.
             waiting, admitted, until = [], [], now_ms() + _GATHERING_MS
-        position = self._behind(position, admitted)
-        left = waiting[len(admitted) :]
+        position, left = self._behind(position, admitted), waiting[len(admitted) :]
         lags = Counter[str]()
         for entry in left:
             lags[entry.note["slice"]] += entry.rows
@@ -88,6 +87,7 @@ class HttpEnumerator:
             not_before=until if not left and not admitted else 0,
             lag=sum(lags.values()),
             lags=lags,
+            ahead=self._intake.ahead(admitted),
             blocked={name: each.why for name, each in resting.items()},
             partitions=expected_partitions(self._settings, position),
             drained=frozenset(self._ended),

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from millstream.connectors.intake.files import LoggedEntry, LogPlace, entries_between
 from millstream.connectors.intake.log import IntakeLog, ReceivedEntry, delete_behind
+from millstream.contract.source import Ahead
 from millstream.errors import CheckpointRefused, ExternalFailure
 
 _CLOSING_SECONDS = 10.0
@@ -90,6 +91,11 @@ class Intake:
         with self._changed:
             is_over = self._is_done or self.is_closed or self._failure is not None
             return not is_over and self._waiting_bytes < self._ahead_bytes
+
+    def ahead(self, admitted: Sequence[LoggedEntry]) -> Ahead:
+        """What waits for later epochs than the one that admits these entries."""
+        with self._changed:
+            return Ahead(max(0, self._waiting_bytes - sum(entry.bytes for entry in admitted)), self._ahead_bytes)
 
     def raise_failure(self) -> None:
         """Raise what went wrong in the threads. What the receiver can try again, it tries once that is told."""

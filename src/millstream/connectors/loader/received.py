@@ -73,6 +73,7 @@ class ReceivedEnumerator:
             finished=is_ended,
             not_before=receiver.resting_until if is_resting else 0,
             lag=sum(entry.rows for entry in waiting[len(taken) :]),
+            ahead=self._intake.ahead(taken),
             partitions=(_PARTITION,),
             drained=(_PARTITION,) if is_resting else (),
         )

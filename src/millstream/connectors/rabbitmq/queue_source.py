@@ -64,6 +64,7 @@ class QueueEnumerator:
         return Advance(
             position=start if last is None else {"log": list(last.place), **last.note},
             lag=sum(entry.rows for entry in waiting[len(taken) :]),
+            ahead=self._intake.ahead(taken),
             partitions=(self._queue,),
             drained=(self._queue,) if not waiting and self._receiver.is_quiet else (),
         )

@@ -29,6 +29,7 @@ from millstream.control.nodes.reports import ReportWriter, StateData, looked
 from millstream.control.nodes.requests import DriverRequests
 from millstream.control.nodes.savepoint_views import with_records
 from millstream.control.nodes.watching import Watching
+from millstream.control.tracing.traces import NoTraces, Traces
 from millstream.errors import ExternalFailure, MillstreamError
 
 RENEW_SECONDS = 5.0
@@ -50,11 +51,12 @@ class Node:
         secrets: SecretsOfRun,
         state_data: Callable[[str, int], StateData],
         monotonic: Callable[[], float] = time.monotonic,
+        traces: Traces | None = None,
     ) -> None:
         self._metadata, self._offer, self._host, self._places = metadata, offer, host, places
         self._secrets, self._state_data, self._monotonic = secrets, state_data, monotonic
         self._runs: dict[str, OwnedRun] = {}
-        self._watching = Watching(host, monotonic)
+        self._watching, self._traces = Watching(host, monotonic), traces or NoTraces()
         self._requests = DriverRequests(monotonic)
         self._renewed_at = float("-inf")
         self._state: NodeState = "ACTIVE"
@@ -88,7 +90,7 @@ class Node:
 
     def _adopt(self, run: Row[Any]) -> None:
         """A driver that outlived the process that started it is connected to again."""
-        owned = OwnedRun.of(run, run.token, self._monotonic())
+        owned = OwnedRun.of(run, run.token, self._monotonic(), self._traces)
         words = self._host.last_words(owned.id, owned.token, after=owned.seq)
         is_alive = self._host.is_alive(owned.id, owned.token)
         if not words and not is_alive:
@@ -246,6 +248,7 @@ class Node:
             row = self._row(act, owned)
             if row is not None:
                 lose(act, row, cause, is_cancelled=row.status == Status.CANCELLING)
+        self._traces.send(owned.spans.ended(time.time(), error="CTL-052"))
         self._host.kill(owned.id, owned.token)
         self._forget(owned)
 
@@ -273,7 +276,8 @@ class Node:
             return None
 
     def _launch(self, claimed: Claim, spec: RunSpec, sent: float) -> None:
-        owned = OwnedRun.of(claimed.run, claimed.token, self._monotonic())
+        owned = OwnedRun.of(claimed.run, claimed.token, self._monotonic(), self._traces)
+        self._traces.send(owned.spans.claimed(time.time()))
         try:
             self._host.launch(with_code(spec, self._places))
             failpoint("node_launched")

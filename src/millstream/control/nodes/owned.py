@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import logging
 import threading
 from typing import Any
 
@@ -15,6 +16,10 @@ from millstream.control.metrics.runs import RunFigures
 from millstream.control.nodes.claims import lease_name
 from millstream.control.nodes.host import Link
 from millstream.control.nodes.live import LiveView
+from millstream.control.tracing.spans import AttemptSpans
+from millstream.control.tracing.traces import Traces
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -26,6 +31,8 @@ class OwnedRun:
     slot: int
     token: int
     figures: RunFigures
+    spans: AttemptSpans
+    traces: Traces
     since: float
     """When the node began to answer for it, by the clock that only rises."""
     link: Link | None = None
@@ -45,12 +52,14 @@ class OwnedRun:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, run: Row[Any], token: int, since: float) -> OwnedRun:
+    def of(cls, run: Row[Any], token: int, since: float, traces: Traces) -> OwnedRun:
         """From its row."""
+        spans = AttemptSpans(run, every=traces.every)
         driver = run.driver or {}
         seq = driver.get("seq", 0) if driver.get("token") == token else 0
         told = {"id": run.execution_id, "job_id": run.job_id, "slot": run.slot_no, "token": token}
-        return cls(**told, figures=RunFigures(run.job_name, run.slot_no), since=since, seq=seq)
+        figures = RunFigures(run.job_name, run.slot_no)
+        return cls(**told, figures=figures, spans=spans, traces=traces, since=since, seq=seq)
 
     @property
     def lease(self) -> str:
@@ -65,6 +74,14 @@ class OwnedRun:
             if report.seq > max(self.taken, self.seq):
                 self.taken = report.seq
                 self.inbox.append(report)
+                self._trace(report)
+
+    def _trace(self, report: DriverReport) -> None:
+        try:
+            self.traces.send(self.spans.reported(report))
+        except (KeyError, TypeError, ValueError) as problem:
+            # Spans inform, they decide nothing: the report counts for everything else.
+            _log.warning("a report of %s makes no spans: %s", self.id, problem)
 
     def waiting(self, limit: int) -> list[DriverReport]:
         """Reports that are not written down yet; they stay until `written` says that they are."""

@@ -16,6 +16,7 @@ from millstream.control.dispatcher.definitions import version_of
 from millstream.control.dispatcher.starting import StartOptions
 from millstream.control.secrets.config import read_config
 from millstream.control.settings import JobSettings
+from millstream.control.tracing.spans import traceparent
 
 SecretsOfRun = Callable[[int, Collection[str]], Mapping[str, str]]
 """The values of the secrets that a job names, by the job's id."""
@@ -62,6 +63,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
 
 def _who(run: Row[Any], token: int) -> dict[str, Any]:
     attempt = {"run": run.execution_id, "token": token, "attempt": run.attempt}
+    attempt["trace"] = traceparent(run.execution_id, run.attempt)
     return {**attempt, "job": run.job_name, "version": run.job_version}
 
 

@@ -145,7 +145,7 @@ class ReportWriter:
             "checkpoint_type": "CHECKPOINT",
             "status": "COMPLETED",
             "state_data": data,
-            "storage_size_bytes": None if data is None else data["operator_state"]["bytes"],
+            "storage_size_bytes": body.get("size"),
             "create_time": at - dt.timedelta(seconds=body["seconds"]),
             "complete_time": at,
             "token": self._token,

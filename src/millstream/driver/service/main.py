@@ -70,6 +70,9 @@ def _driven(folder: DriverFolder, mask: Mask, jvm_log: LogPump | None = None) ->
         driver = DriverProcess(folder, spec, mask, jvm_log)
         begins = "a warm driver has taken the run" if spec.beginning.is_warm else "the driver process has started"
         driver.states.enter("INITIALIZING", f"{begins}: {spec.beginning.why}" if spec.beginning.why else begins)
+        logging.getLogger("millstream").info(
+            "attempt %d of run %s, trace %s", spec.attempt, spec.run, spec.trace or "-"
+        )
         write_durably(folder.identity, msgspec.json.encode(driver.identity))
         code = RunLife(driver).live()
         faulthandler.unregister(signal.SIGUSR1)

@@ -50,7 +50,11 @@ class DriverProcess:
         self.states = ReportedStates(self.reports)
         self.epochs = ReportedEpochs(self.reports)
         self.renewals = Renewals(hold_after=spec.hold_after, end_after=spec.end_after)
-        self.control = RunControl(log=ReportedLog(self.states, spec.run), may_publish=self.renewals.may_publish)
+        self.control = RunControl(
+            log=ReportedLog(self.states, spec.run),
+            may_publish=self.renewals.may_publish,
+            memory_limit=spec.memory_limit,
+        )
         self.asked = AskedOfRun(self.control, self.reports)
         self._secrets_came = threading.Event()
         self._dumps = itertools.count(1)

@@ -6,6 +6,7 @@ from millstream.jobmaster.metrics.metric import Metric, MetricKind
 
 _EPOCH = "report of the newest epoch"
 _EPOCHS = "reports of all epochs of the run"
+_JVM = "Java's own account, for runs on Spark"
 _PROCESSES = "/proc of the run's processes, when an epoch was published"
 
 
@@ -42,6 +43,12 @@ RUN_METRICS = (
         "sink",
         unit="seconds",
         origin=_EPOCHS,
+    ),
+    _run(
+        "epoch_size_bytes",
+        "gauge",
+        "What the newest epoch wrote of state and staged for sinks.",
+        unit="bytes",
     ),
     _run("lag_rows", "gauge", "Rows that wait at the sources, where they can tell.", unit="rows"),
     _run("fencing_token", "gauge", "Token of the owner of the checkpoint."),
@@ -137,7 +144,7 @@ RUN_METRICS = (
     _run(
         "buffer_used_ratio",
         "gauge",
-        "Bytes that the newest epoch admitted of a source, of those it may.",
+        "Bytes that the newest epoch admitted of a source and that wait fetched ahead of it, of those there is room for.",
         "source",
         unit="ratio",
     ),
@@ -152,11 +159,21 @@ RUN_METRICS = (
     _run(
         "process_memory_ratio",
         "gauge",
-        "Memory held, of what this machine or its limit allows.",
+        "Memory held, of what the run, this machine or its control group allows, whichever is least.",
         "process",
         unit="ratio",
         origin=_PROCESSES,
     ),
+    _run("jvm_heap_bytes", "gauge", "What the heap of Spark's JVM holds.", unit="bytes", origin=_JVM),
+    _run("jvm_heap_limit_bytes", "gauge", "What the heap of Spark's JVM may hold.", unit="bytes", origin=_JVM),
+    _run(
+        "rocksdb_memory_bytes",
+        "gauge",
+        "What RocksDB holds in memory beside the heap, for the state of the run.",
+        unit="bytes",
+        origin="Spark's progress of the newest epoch it has told of",
+    ),
+    _total("shuffle_bytes_total", "What passed between subtasks through Spark's shuffle.", unit="bytes"),
     _total("user_counter_total", "What functions of the job counted.", "step", "name", unit=""),
     _run(
         "user_gauge",

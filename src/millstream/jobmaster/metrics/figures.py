@@ -32,6 +32,9 @@ def figures_of(totals: Totals, *, now: float) -> Iterator[Figure]:
         for process, load in newest.processes.items():
             yield Figure("process_cpu_ratio", load.cpu, {"process": process})
             yield Figure("process_memory_ratio", load.memory, {"process": process})
+        yield from _jvm(newest)
+    if totals.shuffled is not None:
+        yield Figure("shuffle_bytes_total", totals.shuffled)
     for source, reasons in totals.dropped.items():
         for reason, rows in reasons.items():
             yield Figure("source_dropped_rows_total", rows, {"source": source, "reason": reason})
@@ -56,9 +59,21 @@ def _of_run(totals: Totals) -> Iterator[Figure]:
 def _of_epoch(newest: EpochSummary) -> Iterator[Figure]:
     yield Figure("epoch", newest.epoch)
     yield Figure("epoch_seconds", newest.seconds)
+    yield Figure("epoch_size_bytes", newest.size)
     if newest.lag is not None:
         yield Figure("lag_rows", newest.lag)
     yield Figure("fencing_token", newest.token)
+
+
+def _jvm(newest: EpochSummary) -> Iterator[Figure]:
+    """Of a run on Spark alone."""
+    jvm = newest.jvm
+    if jvm is None:
+        return
+    yield Figure("jvm_heap_bytes", jvm.heap)
+    yield Figure("jvm_heap_limit_bytes", jvm.heap_limit)
+    if jvm.state is not None:
+        yield Figure("rocksdb_memory_bytes", jvm.state)
 
 
 def _watermarks(newest: EpochSummary) -> Iterator[Figure]:

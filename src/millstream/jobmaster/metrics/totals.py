@@ -37,6 +37,7 @@ class Totals:
     """Rows of each sink."""
     metrics: UserMetrics = dataclasses.field(default_factory=dict)
     dropped: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    shuffled: int | None = None
 
     def after(self, summary: EpochSummary, *, at: float) -> Totals:
         """The totals with one more epoch, published at an instant."""
@@ -55,6 +56,7 @@ class Totals:
             latency=_longer(self.latency, summary.latency, summary.counts),
             metrics=gathered([self.metrics, summary.metrics]),
             dropped=dropped_rows([self.dropped, summary.dropped]),
+            shuffled=self.shuffled if summary.shuffled is None else (self.shuffled or 0) + summary.shuffled,
         )
 
     def ended(self, result: RunResult) -> Totals:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from millstream.contract.source import Advance, Credit, Position, SelectiveEnumerator, Split, SplitEnumerator
+from millstream.contract.source import Advance, Ahead, Credit, Position, SelectiveEnumerator, Split, SplitEnumerator
 from millstream.errors import StepFailed
 from millstream.jobmaster.planner.credits import Credits
 from millstream.jobmaster.planner.learned import source_of
@@ -34,6 +34,8 @@ class Waiting(NamedTuple):
     """Per partition that stands still: why."""
     retained: Mapping[str, int] = {}
     """Per partition for which the outside keeps something: bytes."""
+    ahead: Mapping[str, Ahead] = {}
+    """Per source that fetches ahead."""
 
 
 def waiting_of(readings: Mapping[str, SourceReading]) -> Waiting:
@@ -44,6 +46,7 @@ def waiting_of(readings: Mapping[str, SourceReading]) -> Waiting:
         {f"{name}/{part}": rows for name, advance in told.items() for part, rows in advance.lags.items()},
         {f"{name}/{part}": why for name, advance in told.items() for part, why in advance.blocked.items()},
         {f"{name}/{part}": kept for name, advance in told.items() for part, kept in advance.retained.items()},
+        {name: advance.ahead for name, advance in told.items() if advance.ahead is not None},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from millstream.contract.source import Credit
+from millstream.contract.source import Ahead, Credit
 from millstream.jobmaster.planner.learned import Pace, PlannerState
 from millstream.plan.deployment import DeploymentPlan, SourceFlow
 from millstream.runtime.messages import TaskReport
@@ -84,13 +84,17 @@ class Credits:
         return self._state.paces.get(source, Pace())
 
 
-def used_buffers(deployment: DeploymentPlan, reports: Iterable[TaskReport]) -> dict[str, float]:
-    """Per source: the bytes that an epoch read, as a share of those that it may hold."""
+def used_buffers(
+    deployment: DeploymentPlan, reports: Iterable[TaskReport], ahead: Mapping[str, Ahead]
+) -> dict[str, float]:
+    """Per source: the bytes that an epoch read and those that wait fetched, as a share of what there is room for."""
     told = [report.read_bytes for report in reports if report.level == 0]
     used: dict[str, float] = {}
     for flow in deployment.flow:
         limit = min(_bytes_per_source(deployment), flow.capacity_bytes or _bytes_per_source(deployment))
-        used[flow.source] = sum(each.get(flow.source, 0) for each in told) / limit
+        waiting = ahead.get(flow.source, Ahead(0, 0))
+        admitted = sum(each.get(flow.source, 0) for each in told)
+        used[flow.source] = (admitted + waiting.held) / (limit + waiting.room)
     return used
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from millstream.api.functions.user_metrics import DEFAULT_BUCKETS, StepMetrics, UserMetrics, empty_spread
+from millstream.api.functions.user_metrics import DEFAULT_BUCKETS, StepMetrics, UserMetrics, counted, empty_spread
 from millstream.errors import StepFailed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
+MOST_METRICS = 100
+"""Of one step: each is a series of its own, for every subtask perhaps, wherever figures are kept."""
 
 
 class CallUnderWay:
@@ -84,6 +87,10 @@ class OpenContext:
             raise StepFailed(
                 msg, code="STEP-262", step=self.step, found=repr(name), known=known, hint="choose another name"
             )
+        if name not in self._kinds and len(self._kinds) >= MOST_METRICS:
+            msg = f"metric {name!r} is one too many: names are not for keys, users or other values of rows"
+            hint = "count under fewer names, and write what belongs to single rows to a sink"
+            raise StepFailed(msg, code="STEP-267", step=self.step, known=f"{MOST_METRICS} of a step at most", hint=hint)
         if self._kinds.setdefault(name, kind) != kind:
             msg = f"metric {name!r} is a {self._kinds[name][0]} of this step already, or has other buckets"
             raise StepFailed(msg, code="STEP-262", step=self.step, found=kind[0], hint="choose another name")
@@ -104,11 +111,11 @@ class TaskCounter:
     def add(self, amount: float = 1) -> None:
         """Count something."""
         more = amount if type(amount) is int else float(amount)
-        if not more >= 0:
+        if not 0 <= more < math.inf:
             msg = f"counter {self._name!r} was given {amount!r}: a counter only grows; use a gauge"
             raise ValueError(msg)
         counters = self._of().counters
-        counters[self._name] = counters.get(self._name, 0) + more
+        counters[self._name] = counted(counters.get(self._name, 0), more)
 
 
 class TaskGauge:
@@ -121,7 +128,7 @@ class TaskGauge:
 
     def set(self, value: float) -> None:
         """Say how much it is now."""
-        self._of().gauges.setdefault(self._name, {})[self._call.subtask] = float(value)
+        self._of().gauges.setdefault(self._name, {})[self._call.subtask] = _number(self._name, value)
 
 
 class TaskHistogram:
@@ -134,7 +141,17 @@ class TaskHistogram:
 
     def observe(self, value: float) -> None:
         """Note one value."""
+        seen = _number(self._name, value)
         spreads = self._of().histograms
         if self._name not in spreads:
             spreads[self._name] = empty_spread(self._bounds)
-        spreads[self._name].observe(float(value))
+        spreads[self._name].observe(seen)
+
+
+def _number(name: str, value: float) -> float:
+    """A value that every reader of figures can take: JSON knows neither infinity nor what is no number."""
+    number = float(value)
+    if not math.isfinite(number):
+        msg = f"metric {name!r} was given {value!r}: it is no finite number; leave such values out"
+        raise ValueError(msg)
+    return number

@@ -84,6 +84,16 @@ def test_what_is_received_is_there_when_it_is_durable(tmp_path, opened):
     assert [entry for entry, _ in read] == entries
 
 
+def test_what_waits_behind_an_epoch_is_told_without_what_it_admits(opened):
+    intake = opened(Scripted(1, 2, 3), ahead=5000)
+    entries = durable(intake, ORIGIN, 3)
+    sizes = [entry.bytes for entry in entries]
+    assert intake.ahead(()) == (sum(sizes), 5000)
+    assert intake.ahead(entries[:2]) == (sizes[2], 5000)
+    intake.after(entries[1].place)
+    assert intake.ahead(entries[2:]) == (0, 5000)
+
+
 def test_neighbours_are_one_part_and_others_are_not(opened):
     entries = durable(opened(Scripted(1, 2, 3, 4)), ORIGIN, 4)
     assert len(parts_of(entries)) == 1

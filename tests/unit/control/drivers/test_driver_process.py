@@ -17,6 +17,7 @@ from millstream.control.drivers.launch import launch
 from millstream.control.drivers.link import DriverLink
 from millstream.control.drivers.logs import log_names, read_log
 from millstream.control.drivers.processes import dump_stacks, is_alive, kill
+from millstream.control.metrics.runs import RunFigures
 from millstream.errors import InvalidStep
 
 
@@ -44,6 +45,43 @@ def test_a_bounded_job_is_reported_from_start_to_end(node, tmp_path):
     assert numbers_in(tmp_path) == list(range(30))
     assert node.folder.read_result().body == result
     assert {report.token for report in node.reports} == {1}
+
+
+MEASURED = """
+import millstream as ms
+
+class Measured:
+    def open(self, ctx):
+        self.rows, self.newest = ctx.counter("rows"), ctx.gauge("newest")
+        self.sizes = ctx.histogram("sizes", buckets=[10, 20])
+
+    def __call__(self, row):
+        self.rows.add()
+        self.newest.set(row["value"])
+        self.sizes.observe(row["value"])
+        return {"n": row["value"]}
+
+job = ms.Job("measured", rows_per_epoch=10, epoch_interval=0)
+rows = job.source("numbers", ms.rate(10_000, rows=30))
+rows.map(Measured, schema="n long", id="measured").sink("out", ms.files(__OUT__, format="json"))
+"""
+
+
+def test_what_functions_measure_is_what_prometheus_reads(node, tmp_path):
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "measured.py").write_text(MEASURED.replace("__OUT__", repr(str(tmp_path / "out"))))
+    given = {"definition": {"kind": "code", "entry": "measured.py:job"}, "code": str(tmp_path / "artifact")}
+    node.start(spec_of(tmp_path, job="measured", **given))
+    assert node.await_result()["status"] == "COMPLETED"
+    told = RunFigures("measured", 0)
+    for report in node.reports:
+        told.take(report)
+    of_user = [each for each in told.figures(time.time()) if each.name.startswith("user_")]
+    assert {each.labels["step"] for each in of_user} == {"measured"}
+    found = {(each.name, each.labels["name"]): each.value for each in of_user}
+    assert (found["user_counter_total", "rows"], found["user_gauge", "newest"]) == (30, 29)
+    spread = found["user_histogram", "sizes"]
+    assert (spread.counts, spread.sum) == ([11, 10, 9], sum(range(30)))
 
 
 def test_the_graph_and_epochs_say_what_pages_show(node, tmp_path):

@@ -323,6 +323,8 @@ def test_every_kind_of_metric_reaches_epochs_and_result():
         (lambda ctx: (ctx.counter("n"), ctx.gauge("n")), "is a counter of this step already"),
         (lambda ctx: (ctx.histogram("h"), ctx.histogram("h", buckets=[1])), "has other buckets"),
         (lambda ctx: ctx.histogram("h", buckets=[2, 1]), "do not rise"),
+        (lambda ctx: ctx.counter('evil"} 1\n'), "not the name of a metric"),
+        (lambda ctx: [ctx.counter(f"user_{n}") for n in range(101)], "STEP-267.*one too many"),
     ],
 )
 def test_metrics_that_cannot_be_told_apart_are_refused(ask, said):
@@ -344,6 +346,34 @@ def test_a_counter_only_grows():
 
     with pytest.raises(StepFailed, match="a counter only grows"):
         run_job(job_of("map", Falling()), {"in": ROWS})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "much"])
+@pytest.mark.parametrize("act", [lambda ctx, v: ctx.gauge("g").set(v), lambda ctx, v: ctx.histogram("h").observe(v),
+                                 lambda ctx, v: ctx.counter("c").add(v)])  # fmt: skip
+def test_values_that_figures_cannot_carry_fail_where_they_are_given(act, value):
+    class Odd(Plus):
+        def open(self, ctx):
+            self.ctx = ctx
+
+        def __call__(self, row):
+            act(self.ctx, value)
+
+    with pytest.raises(StepFailed, match=r"no finite number|only grows|could not convert"):
+        run_job(job_of("map", Odd()), {"in": ROWS})
+
+
+def test_a_counter_beyond_what_json_can_carry_goes_on_as_a_float():
+    class Large(Plus):
+        def open(self, ctx):
+            self.n = ctx.counter("n")
+
+        def __call__(self, row):
+            self.n.add(2**62)
+            return {"n": row["n"]}
+
+    total = run_job(job_of("map", Large()), {"in": ROWS}, rows_per_epoch=2).metrics["s"].counters["n"]
+    assert (type(total), total) == (float, len(ROWS) * 2.0**62)
 
 
 def test_the_subtask_is_that_of_the_call_under_way():

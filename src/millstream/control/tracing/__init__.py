@@ -1,0 +1,1 @@
+"""Traces of runs for OpenTelemetry: spans from what nodes know and drivers report, and the way out to a collector."""
