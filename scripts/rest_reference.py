@@ -73,6 +73,7 @@ def document() -> dict[str, Any]:
             stored=StoredCalls(metadata),
             keys=KeyRing(place / "keys.json"),
             artifacts=ArtifactStore(place / "artifacts"),
+            checkpoints=place / "checkpoints",
             figures=Exposition(metadata, tuple),
         )
         described: dict[str, Any] = create_app(service).openapi()

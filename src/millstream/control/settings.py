@@ -7,17 +7,23 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from millstream.control.restart.rules import RestartRule
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidPlan, InvalidStep
+from millstream.plan.deployment import EpochPolicy
 
 KeepCheckpoint = Literal["always", "on_failure", "never"]
-Positive = Annotated[int, msgspec.Meta(gt=0)]
+_MOST = 2**31 - 1
+Positive = Annotated[int, msgspec.Meta(gt=0, le=_MOST)]
+Duration = str | Annotated[int, msgspec.Meta(le=_MOST)]
+"""Such as `10s`, or milliseconds."""
+LEAST_MEMORY = 16 << 20
+"""No process of Python gets by with less."""
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stored with every version of a job."""
 
     engine: Literal["spark", "local"] = "spark"
-    master: str = "local[*]"
+    master: Annotated[str, msgspec.Meta(min_length=1)] = "local[*]"
     state_backend: Literal["rocksdb", "memory"] = "rocksdb"
     restart: RestartRule = RestartRule()
     keep_checkpoint: KeepCheckpoint = "always"
@@ -27,13 +33,23 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     labels: dict[str, str] = {}
     """A node must have these to run the job."""
     retained: Positive = 10
-    tolerated_failures: Annotated[int, msgspec.Meta(ge=0)] = 0
-    min_pause: str | int = 0
-    epoch_timeout: str | int = "10m"
+    tolerated_failures: Annotated[int, msgspec.Meta(ge=0, le=_MOST)] = 0
+    min_pause: Duration = 0
+    epoch_timeout: Duration = "10m"
     on_stop: Literal["cancel", "suspend", "drain"] | None = None
-    memory_limit: Positive | None = None
+    memory_limit: Annotated[int, msgspec.Meta(ge=LEAST_MEMORY, le=2**53)] | None = None
     """Bytes of all processes of a run."""
     confs: dict[str, str] = {}
+
+    @property
+    def epochs(self) -> dict[str, Any]:
+        """How epochs are cut, kept and given up."""
+        return {
+            "min_pause": self.min_pause,
+            "timeout": self.epoch_timeout,
+            "retained": self.retained,
+            "tolerated_failures": self.tolerated_failures,
+        }
 
 
 def settings_of(given: dict[str, Any]) -> JobSettings:
@@ -43,8 +59,10 @@ def settings_of(given: dict[str, Any]) -> JobSettings:
         InvalidStep: (CTL-020) an unknown name or a value that does not fit.
     """
     try:
-        return msgspec.convert(given, JobSettings)
-    except msgspec.ValidationError as problem:
+        settings = msgspec.convert(given, JobSettings)
+        EpochPolicy(**settings.epochs)
+    except (msgspec.ValidationError, InvalidStep, InvalidPlan) as problem:
         msg = "the settings of the job do not fit"
         known = ", ".join(JobSettings.__struct_fields__)
         raise InvalidStep(msg, code="CTL-020", found=str(problem), known=known, hint="correct that setting") from None
+    return settings

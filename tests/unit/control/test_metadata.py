@@ -66,6 +66,16 @@ def test_a_revision_that_there_is_not_is_refused(metadata, revision):
     migrate.check(metadata)
 
 
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\1" * 8000])
+def test_a_damaged_database_is_told_as_such(tmp_path, content):
+    (tmp_path / "m.db").write_bytes(content)
+    damaged = Metadata(f"sqlite:///{tmp_path}/m.db")
+    for opened in (damaged.begin, damaged.read):
+        with pytest.raises(ExternalFailure, match=r"CTL-006.*m\.db.*put a copy"), opened() as connection:
+            connection.exec_driver_sql("SELECT * FROM sqlite_master").all()
+    damaged.close()
+
+
 def test_a_full_disk_is_told_as_such(tmp_path):
     small = Metadata(f"sqlite:///{tmp_path}/small.db")
     with small.begin() as connection:

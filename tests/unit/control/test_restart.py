@@ -64,6 +64,19 @@ def test_times_that_no_calendar_holds_are_refused_when_the_job_is_submitted(rest
         settings_of({"restart": restart})
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"min_pause": each} for each in ("x", -1, "", 10**29)),
+        *({"epoch_timeout": each} for each in ("x", 0, -1)),
+        *({"retained": 0}, {"retained": 10**29}, {"tolerated_failures": 10**29}, {"memory_limit": 1}, {"master": ""}),
+    ],
+)
+def test_settings_under_which_no_run_begins_are_refused(given):
+    with pytest.raises(InvalidStep, match="CTL-020"):
+        settings_of(given)
+
+
 def test_the_longest_times_of_a_rule_do_not_overflow():
     rule = RestartRule(delay=30 * 86400, max_delay=30 * 86400, factor=1000)
     assert delay(rule, ago(*range(60, 0, -1)), draw=1) == 30 * 86400

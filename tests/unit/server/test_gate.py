@@ -197,6 +197,16 @@ class TestTokens:
         assert path.stat().st_mode & 0o777 == 0o600
         assert visitor.get("/v1/info", headers=bearer(path.read_text().strip())).json()["role"] == "admin"
 
+    def test_the_first_one_of_another_database_takes_nobodys_place(self, metadata, tmp_path):
+        path = tmp_path / "admin.token"
+        path.write_text("of a database that is away\n")
+        (tmp_path / "admin.token.1").write_text("older")
+        with acting(metadata) as act:
+            assert first_admin_token(act, path)
+        assert path.read_text().startswith("ms_")
+        assert (tmp_path / "admin.token.2").read_text() == "of a database that is away\n"
+        assert (tmp_path / "admin.token.1").read_text() == "older"
+
 
 class TestSessions:
     @pytest.fixture

@@ -69,6 +69,7 @@ def test_settings_of_a_job(caller, both):
     assert CANARY not in caller.get("/v1/audit").text + everything(both)
     wrong = {"value": "x", "type": "INT"}
     assert caller.put("/v1/jobs/orders/config/checkpoint.retention", json=wrong).json()["code"] == "CTL-311"
+    assert caller.put("/v1/jobs/orders/config/nobody", json={"value": "3"}).json()["code"] == "CTL-310"
     assert caller.delete("/v1/jobs/orders/config/DB_PASSWORD").status_code == 204
     assert caller.get("/v1/jobs/nothing/config").status_code == 404
 

@@ -85,6 +85,7 @@ def whole_service(metadata, folder, **more):
         "keys": KeyRing(folder / "keys.json"),
         "artifacts": ArtifactStore(folder / "artifacts"),
         "unpacked": folder / "unpacked",
+        "checkpoints": folder / "checkpoints",
         "figures": Exposition(metadata, tuple),
     }
     return service_of(metadata, **{**parts, **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,12 +29,38 @@ def create_token(
     *,
     role: Annotated[Role, typer.Option("--role", help="What it allows.")] = "viewer",
     days: Annotated[int, typer.Option("--days", min=1, max=365, help="How long it works.")] = 90,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--database", metavar="URL", help="Make it in the database itself, where no token works any more."
+        ),
+    ] = None,
     context: Context = None,
     debug: Debug = False,
 ) -> None:
     """Make a token; it is shown this once."""
-    with reported(debug=debug), connect(context) as client:
-        typer.echo(client.access.create_token(name, role, days=days).token)
+    with reported(debug=debug):
+        if url is not None:
+            typer.echo(_made_beside(url, name, role, days))
+            return
+        with connect(context) as client:
+            typer.echo(client.access.create_token(name, role, days=days).token)
+
+
+def _made_beside(url: str, name: str, role: Role, days: int) -> str:
+    """Whoever may write the database may let themselves in."""
+    from millstream.control.act import acting
+    from millstream.control.metadata import migrate
+    from millstream.control.metadata.database import Metadata
+    from millstream.server.access.tokens import create_token as made_token
+
+    metadata = Metadata(url)
+    try:
+        migrate.check(metadata)
+        with acting(metadata, "command line") as act:
+            return made_token(act, name, role, dt.timedelta(days=days)).text
+    finally:
+        metadata.close()
 
 
 @tokens.command("list")

@@ -25,6 +25,7 @@ _AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
 """It does not answer, or every connection of this process waits for it already."""
 _FULL = "disk is full"
 """What SQLite says then; PostgreSQL, which goes on without writing, says `No space left on device` in an error of its own."""
+_DAMAGED = ("file is not a database", "malformed")
 _READS: dict[str, Any] = {"reads": True}
 _CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
@@ -75,7 +76,7 @@ class Metadata:
         except _AWAY as problem:
             raise _unreachable(self.url, problem) from problem
         except DBAPIError as problem:
-            if problem.connection_invalidated:
+            if problem.connection_invalidated or any(sign in str(problem) for sign in _DAMAGED):
                 raise _unreachable(self.url, problem) from problem
             raise
 
@@ -87,6 +88,10 @@ class Metadata:
                 yield connection
         except _AWAY as problem:
             raise _unreachable(self.url, problem) from problem
+        except DBAPIError as problem:
+            if any(sign in str(problem) for sign in _DAMAGED):
+                raise _unreachable(self.url, problem) from problem
+            raise
 
     def now(self, connection: Connection) -> dt.datetime:
         """The time by which leases are judged: no two machines' clocks are compared."""
@@ -147,6 +152,10 @@ def _postgres(url: DatabaseUrl) -> Engine:
 
 def _unreachable(url: DatabaseUrl, problem: Exception) -> ExternalFailure:
     why = str(problem.__cause__ or problem)
+    if any(sign in why for sign in _DAMAGED):
+        msg = "the service's database is damaged"
+        hint = "put a copy in its place that was made before; keep the damaged file, from which sqlite3's .recover may save rows"
+        return ExternalFailure(msg, code="CTL-006", found=f"{url.shown}: {why}", hint=hint)
     is_full = _FULL in why
     msg = "the disk of the service's database is full" if is_full else "the service's database does not answer"
     hint = f"{'make room' if is_full else 'start it'}; what was under way is done again then"

@@ -54,7 +54,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
         params={**config.params, **_params(options)},
         config=config.settings,
         confs=settings.confs,
-        epochs=_epochs(settings),
+        epochs=settings.epochs,
         on_stop=settings.on_stop,
         memory_limit=settings.memory_limit,
         secret_names=list((version.plan or {}).get("secrets", [])),
@@ -94,12 +94,3 @@ def with_code(spec: RunSpec, places: Places) -> RunSpec:
 def _start(options: StartOptions) -> dict[str, Any]:
     names = ("from_savepoint", "on_newer_output", "allow_dropped_state", "ignore_state_once", "carry")
     return {name: getattr(options, name) for name in names if getattr(options, name) not in (None, False)}
-
-
-def _epochs(settings: JobSettings) -> dict[str, Any]:
-    return {
-        "min_pause": settings.min_pause,
-        "timeout": settings.epoch_timeout,
-        "retained": settings.retained,
-        "tolerated_failures": settings.tolerated_failures,
-    }

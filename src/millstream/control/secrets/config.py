@@ -22,7 +22,7 @@ from millstream.control.secrets.config_values import (
 )
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.named import checked_name, checked_value
-from millstream.errors import InvalidStep
+from millstream.errors import InvalidPlan, InvalidStep
 from millstream.plan.job_config import SETTINGS, checked_setting
 from millstream.redaction import SecretText
 
@@ -74,6 +74,19 @@ def set_setting(connection: Connection, ring: KeyRing, job_id: int, given: Confi
     else:
         values |= {"config_value": text, "key_id": None}
     upsert(connection, job_config, {"job_id": job_id, "config_key": key}, values)
+
+
+def check_param(params: Collection[str], given: ConfigEntry) -> None:
+    """Refuse the value of a parameter that the job does not have: every run of it would.
+
+    Raises:
+        InvalidPlan: (CTL-310) it has none of that name.
+    """
+    if "." in given.config_key or given.is_sensitive or given.config_key in params:
+        return
+    msg = f"the job has no parameter {given.config_key!r}"
+    hint = "use a known one, or declare it in the job; a secret is set as sensitive"
+    raise InvalidPlan(msg, code="CTL-310", known=[*params, *SETTINGS], hint=hint)
 
 
 def shown_settings(connection: Connection, job_id: int) -> list[ConfigEntry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import hmac
+import itertools
 import os
 import re
 import secrets
@@ -107,11 +108,16 @@ def revoke_token(act: Act, identifier: str) -> Row[Any]:
 
 
 def first_admin_token(act: Act, path: Path) -> bool:
-    """Where no token was ever made, make one for an admin and write it into a file that only its owner reads."""
+    """Where no token was ever made, make one for an admin and write it into a file that only its owner reads.
+
+    One that is there is of another database, which may come back: it is kept beside it.
+    """
     if act.connection.execute(select(api_token.c.id).limit(1)).first() is not None:
         return False
     made = create_token(act, "first admin", "admin", LONGEST)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file() and not path.is_symlink():
+        path.rename(_free_name(path))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(descriptor, 0o600)
@@ -119,3 +125,8 @@ def first_admin_token(act: Act, path: Path) -> bool:
         file.flush()
         os.fsync(descriptor)
     return True
+
+
+def _free_name(path: Path) -> Path:
+    numbered = (path.with_name(f"{path.name}.{number}") for number in itertools.count(1))
+    return next(each for each in numbered if not each.exists())

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from millstream.control.secrets.config import ConfigEntry, delete_setting, set_setting, shown_settings
+from millstream.control.dispatcher.definitions import job_of, version_of
+from millstream.control.secrets.config import ConfigEntry, check_param, delete_setting, set_setting, shown_settings
 from millstream.server.asking import Asks, guarded, job_id_of
 from millstream.server.routes.shapes import Body, Name
 
@@ -65,7 +66,10 @@ def put_config(name: Name, key: Key, body: ConfigBody, asking: Asks) -> None:
     keys = asking.service.keys
     assert keys is not None, "these routes are there only with keys"
     with asking.acting() as act:
-        set_setting(act.connection, keys, job_id_of(act, name), entry_of(key, body))
+        job, entry = job_of(act, name), entry_of(key, body)
+        params = (version_of(act, job.id, job.version).plan or {}).get("params", [])
+        check_param([each["name"] for each in params], entry)
+        set_setting(act.connection, keys, job.id, entry)
         asking.audit(act, "config.set", f"{name}/{key}", after={"type": body.type, "sensitive": body.sensitive})
 
 
