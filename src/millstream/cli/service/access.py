@@ -52,13 +52,17 @@ def _made_beside(url: str, name: str, role: Role, days: int) -> str:
     from millstream.control.act import acting
     from millstream.control.metadata import migrate
     from millstream.control.metadata.database import Metadata
+    from millstream.server.access.audit import write_audit
     from millstream.server.access.tokens import create_token as made_token
 
     metadata = Metadata(url)
     try:
         migrate.check(metadata)
         with acting(metadata, "command line") as act:
-            return made_token(act, name, role, dt.timedelta(days=days)).text
+            made = made_token(act, name, role, dt.timedelta(days=days))
+            detail = "made beside the service, from the command line"
+            write_audit(act, "token.create", made.row.id, caller=None, request_id="", detail=detail)
+            return made.text
     finally:
         metadata.close()
 
