@@ -36,6 +36,8 @@ from millstream.control.secrets.of_run import secrets_of_run
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
+_RENEWAL_SECONDS = 3.0
+"""For an answer to a renewal: then there is time for another one, over a new connection, before drivers hold still."""
 _ROUND_SECONDS = 1.0
 _SWEEP_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class RunningNode:
     def __init__(self, metadata: Metadata, options: NodeOptions) -> None:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
+        self._renewing = metadata.apart(_RENEWAL_SECONDS)
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
         self._warm = WarmPool(options.data / "warm", options.warm)
         drivers = LocalDrivers(self.directory.runs, self._warm, on_news=self.wake)
@@ -76,8 +79,10 @@ class RunningNode:
             Places(options.checkpoints, code.folder),
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
+            renewing=self._renewing,
         )
         self._views.runs = self._node.runs
+        self._keeping = Loop("leases", self._node.keep, pause=_NODE_SECONDS)
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
         self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
@@ -111,12 +116,13 @@ class RunningNode:
         return [owned.figures for owned in self._node.runs().values()]
 
     def start(self) -> None:
-        """Register, adopt, and begin to claim."""
+        """Register; its loops adopt what there is, and begin to claim."""
         try:
-            self._node.start()
+            self._node.register()
         except ExternalFailure as problem:
             # Its loop begins with it again: a machine may come up before its database does.
             _log.warning("the node waits for its database: %s", problem)
+        self._keeping.start()
         self._loop.start()
         self._sweeping.start()
         self._tending.start()
@@ -127,11 +133,11 @@ class RunningNode:
 
     def stop(self) -> None:
         """End; drivers go on, and the next process of this node adopts them."""
-        self._loop.stop()
-        self._sweeping.stop()
-        self._tending.stop()
+        for loop in (self._keeping, self._loop, self._sweeping, self._tending):
+            loop.stop()
         self._warm.close()
         self._node.leave()
+        self._renewing.close()
         self._channel.close()
         self.directory.close()
 
