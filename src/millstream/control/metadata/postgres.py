@@ -34,13 +34,11 @@ class PatientConnection(psycopg.Connection[Any]):
         """As it is called for every answer."""
         try:
             return super().wait(gen, interval, timeout or self.patience)
-        except psycopg.OperationalError as problem:
-            if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
-                raise
-            # What was asked may still be answered: nobody else must take that for an answer to something else.
-            self.close()
-            msg = str(problem) or f"no answer within {timeout or self.patience:g} s"
-            raise psycopg.OperationalError(msg) from problem
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                # What was asked may still be answered: nobody else must take that for an answer to something else.
+                self.close()
+            raise
 
 
 def connected(url: str, patience: float | None) -> PatientConnection:
