@@ -12,8 +12,8 @@ from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.dispatcher.planning_ahead import PlannerAhead
 from millstream.control.drivers.warm_pool import WarmLimits
-from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.opened import open_metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
@@ -43,19 +43,6 @@ class ServerOptions(NamedTuple):
     watched: tuple[Path, ...] = ()
     """Folders in which schedules may wait for files."""
     warm: WarmLimits = WarmLimits()
-
-
-def open_metadata(database: str | None, data: Path) -> Metadata:
-    """The service's database, with the schema of this version; what is empty or this machine's own is brought to it.
-
-    Raises:
-        SchemaMismatch: a shared database has another schema: `db upgrade` is for people to decide.
-    """
-    metadata = Metadata(database or f"sqlite:///{data / 'metadata.db'}")
-    if metadata.is_sqlite or migrate.is_empty(metadata):
-        migrate.upgrade(metadata)
-    migrate.check(metadata)
-    return metadata
 
 
 def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:

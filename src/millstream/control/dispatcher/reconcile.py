@@ -27,7 +27,7 @@ from millstream.errors import ExternalFailure
 _ENDING = ("drain", "suspend", "cancel", "export_savepoint", "rescale", "dump")
 _SLEPT_SECONDS = 6.0
 """A shorter silence of the database, or of this process, cannot make a lease run out that was renewed in time: leases are
-renewed every 5 s for 15 s, so at least 4 s are left for a renewal that was held up."""
+renewed every 3 s for 15 s, so at least 6 s are left for a renewal that was held up."""
 _log = logging.getLogger(__name__)
 
 

@@ -15,7 +15,8 @@ from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.registration import NodeState, Offer, beat
 from millstream.errors import ExternalFailure
 
-RENEW_SECONDS = 5.0
+RENEW_SECONDS = 3.0
+"""A fifth of the term: a process that ends has most of it left for its successor to come up."""
 TERM_MS = int(TERM.total_seconds() * 1000)
 _log = logging.getLogger(__name__)
 

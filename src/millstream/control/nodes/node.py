@@ -71,6 +71,7 @@ class Node:
         """Say that the node is there; what it answers for is renewed with it."""
         self._leases.state = self._adoption.register()
         self._is_registered = True
+        _log.info("node %s is there, and answers for %d runs", self._offer.id, len(self._table))
 
     def keep(self) -> None:
         """Renew its leases when it is time: for a thread that does nothing else."""
