@@ -106,10 +106,7 @@ class RunningNode:
     def _swept(self, code: CodeFolders) -> None:
         owned = {f"{each.id}.{each.token}" for each in self._node.runs().values()}
         clear_folders(self.directory.runs, owned, now=time.time())
-        try:
-            code.sweep(self._metadata)
-        except ExternalFailure as problem:
-            _log.warning("artifacts are collected later: %s", problem)
+        code.tidy(self._metadata)
 
     def figures(self) -> list[RunFigures]:
         """Of the runs that go on here."""
@@ -145,7 +142,15 @@ class RunningNode:
 class ControlPlane:
     """The rounds of a dispatcher, and a node if there is one here."""
 
-    def __init__(self, metadata: Metadata, node: RunningNode | None, *, watched: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        node: RunningNode | None,
+        *,
+        watched: Sequence[Path] = (),
+        compiled: CodeFolders | None = None,
+    ) -> None:
+        """`compiled` is code that a server unpacked to compile it: it goes with its artifact, as that of nodes does."""
         self._metadata, self._node, self._watched = metadata, node, watched
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
@@ -153,6 +158,8 @@ class ControlPlane:
             Loop("savepoints", self._dispose, pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
+        if compiled is not None:
+            self._loops.append(Loop("compiled", lambda: compiled.tidy(metadata), pause=_SWEEP_SECONDS))
 
     def _dispose(self) -> None:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream.control.act import acting
+from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.dispatcher.planning_ahead import PlannerAhead
@@ -52,7 +53,9 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
-    plane, planner = ControlPlane(metadata, node, watched=options.watched), PlannerAhead()
+    known = node_options(options)
+    compiled = CodeFolders(ArtifactStore(known.artifacts), options.data / "unpacked")
+    plane, planner = ControlPlane(metadata, node, watched=options.watched, compiled=compiled), PlannerAhead()
     service = _service(options, metadata, plane, node, planner)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)

@@ -13,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from tests.unit.control.conftest import NOON, submission
 
 from millstream.control.dispatcher.definitions import submit
-from millstream.control.metadata import database, migrate
+from millstream.control.metadata import migrate
+from millstream.control.metadata import postgres as postgres_side
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.all import SCHEMA
 from millstream.control.metadata.tables.jobs import job_config, job_definition
@@ -28,12 +29,12 @@ def test_migrations_give_what_the_tables_say(metadata):
     assert found == []
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
 def test_up_down_up_with_old_rows(metadata, act, revision):
     with act() as a:
         submit(a, submission("kept"))
     migrate.downgrade(metadata, to=revision)
-    assert migrate.upgrade(metadata)[1] == "0006"
+    assert migrate.upgrade(metadata)[1] == "0007"
     with metadata.begin() as connection:
         assert connection.execute(select(job_definition.c.job_name)).scalars().all() == ["kept"]
 
@@ -106,7 +107,7 @@ def test_a_database_that_is_away_says_so_without_its_password():
 def test_who_stands_still_in_a_transaction_keeps_nobody_waiting(metadata, database_url, job, monkeypatch):
     if metadata.is_sqlite:
         return  # one machine has it: who stands still there is one of its own processes
-    monkeypatch.setattr(database, "_IDLE_MS", 500)
+    monkeypatch.setattr(postgres_side, "_IDLE_MS", 500)
     paused = Metadata(database_url)
 
     def sleepy():

@@ -87,7 +87,7 @@ def test_the_server_gives_up_too(patient):
         connection.exec_driver_sql("SELECT pg_sleep(10)")
     with patient.begin() as connection:
         told = connection.exec_driver_sql("SELECT current_setting('idle_in_transaction_session_timeout')").scalar_one()
-    assert told == "30s"
+    assert told == "10s"
 
 
 class DistantService(SmallService):

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 
-_IDLE_SECONDS = 10
+_IDLE_MS = 10_000
 """A process that stands still in a transaction loses it then: others wait for its locks, those who look for the dead first."""
 _CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
@@ -48,7 +48,7 @@ def connected(url: str, patience: float | None) -> PatientConnection:
     connection.patience = patience
     try:
         limit = 0 if patience is None else int(patience * 1000)
-        connection.execute(_LIMITS, (str(limit), str(_IDLE_SECONDS * 1000)))
+        connection.execute(_LIMITS, (str(limit), str(_IDLE_MS)))
         connection.commit()
     except BaseException:
         connection.close()
