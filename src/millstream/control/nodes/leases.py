@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from millstream.checkpoint.failpoint import failpoint
 from millstream.control.act import acting
 from millstream.control.metadata.database import Metadata
-from millstream.control.nodes.claims import TERM, Renewed, renew
+from millstream.control.nodes.claims import TERM, Renewal, renew
 from millstream.control.nodes.host import boot_seconds
 from millstream.control.nodes.owned import OwnedRun
 from millstream.control.nodes.registration import NodeState, Offer, beat
@@ -67,7 +67,7 @@ class HeldLeases:
         with acting(self._metadata, self._offer.actor) as act:
             state = beat(act, self._offer, {"runs": len(held)})
             # A newer process of this node takes the runs over as they are: then no lease is lost, but they are not ours.
-            renewed = Renewed(set(), set(held)) if state is None else renew(act, self._offer.id, held)
+            renewed = Renewal(set(), set(held)) if state is None else renew(act, self._offer.id, held)
         failpoint("node_renewed")
         self.state = state or "GONE"
         for owned in mine:

@@ -94,7 +94,7 @@ def stories(model, mutant, cases):
 
 def renewed_by_anybody(act, owner, held):
     changed = update(lease).where(lease.c.name.in_(held)).values(expires_at=act.now + claims.TERM)
-    return claims.Renewed(set(act.connection.execute(changed.returning(lease.c.name)).scalars()), ())
+    return claims.Renewal(set(act.connection.execute(changed.returning(lease.c.name)).scalars()), ())
 
 
 def moved_without_compare(connection, run, before, after, cause, *, now, token=None, **values):
