@@ -1,5 +1,7 @@
 """Leases are renewed in time: by a process that has just begun, while others are slow, and however a lock is held."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -238,3 +240,13 @@ def test_a_node_that_was_drained_and_ended_in_order_begins_anew(metadata, clock,
     assert state() == ["GONE"]
     machine.start()
     assert state() == ["ACTIVE"]
+
+
+def test_a_node_process_loads_no_server():
+    """How long it takes to start is how long its runs are nobody's."""
+    code = (
+        "import sys, millstream.cli.service.nodes, millstream.control.plane, millstream.control.metadata.opened\n"
+        "print(sorted({'fastapi', 'uvicorn', 'pyspark', 'duckdb', 'sqlglot'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
