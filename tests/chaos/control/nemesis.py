@@ -82,7 +82,7 @@ class ControlNemesis:
 
     def _arm_more(self):
         now = time.monotonic()
-        if now - self._armed_at > _ARM_SECONDS and "database" not in self._busy and self.points.missing():
+        if now - self._armed_at > _ARM_SECONDS and "database" not in self._busy and self.points.of_nodes_missing():
             self._armed_at = now
             self.done["node kill to arm"] += self._kill_node(each=lambda node: node.is_up)
             self.done["driver kill to arm"] += self._kill_driver()

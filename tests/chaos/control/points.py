@@ -38,6 +38,10 @@ class Points:
         short = [point for point in POINTS if hits[point] < self._reach]
         return [POINTS[point] for point in sorted(short, key=lambda point: hits[point])]
 
+    def of_nodes_missing(self):
+        """Whether nodes have to be killed more often for it."""
+        return any(name in _OF_NODES or name == "leased" for name in self.missing())
+
     def for_node(self):
         """The environment of a node process: one point of its own; its drivers inherit those of theirs."""
         missing, armed = self.missing(), []

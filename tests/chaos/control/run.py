@@ -18,6 +18,7 @@ from millstream.control.act import acting
 from millstream.control.metadata.tables.runs import checkpoint
 
 _MOST_OWNERLESS = 60.0
+_BOUNDED_AT_ONCE = 2
 _GOES_ON_SECONDS = 600.0
 """A JVM may take minutes to start beside everything else; who owns a run, and for how long nobody does, is judged apart."""
 
@@ -32,7 +33,7 @@ class ControlChaos:
         self._pause, self._away = pause, away
         self._size = {"endless": endless, "spark": spark}
         self._bounded, self._judged = [], {"lost": 0, "doubled": 0, "rows": 0}
-        self._stop_bounded = False
+        self._going = []
 
     def run(self, seconds, between=(0.2, 1.2)):
         """Give the table."""
@@ -62,13 +63,15 @@ class ControlChaos:
         )
 
     def _keep_bounded(self):
-        """One job with an end is always there: when it has ended it is judged, and the next one begins."""
-        if self._stop_bounded or (self._bounded and self.cluster.row(self._bounded[-1]).status != "COMPLETED"):
+        """Two jobs with an end are always there: when one has ended it is judged, and the next one begins."""
+        self._going = [job for job in self._going if self.cluster.row(job).status != "COMPLETED"]
+        if len(self._going) >= _BOUNDED_AT_ONCE:
             return
         number = len(self._bounded)
         job = ChaosJob(f"bounded-{number}", self._folder / "out" / f"bounded-{number}", rows=BOUNDED_ROWS)
         self.cluster.submit(job)
         self._bounded.append(job)
+        self._going.append(job)
 
     def _end(self):
         """Everything is well again: all jobs go on, then they end as asked, and are judged."""
@@ -81,7 +84,7 @@ class ControlChaos:
             problems += self._expect(lambda job=job: self._epoch(job) > before[job.name], f"{job.name} goes on")
         for job in self._jobs:
             problems += self._expect(lambda job=job: self._drained(job), f"{job.name} can be asked to drain")
-        for job in [*self._jobs, *self._bounded[-1:]]:
+        for job in [*self._jobs, *self._going]:
             ended = lambda job=job: self.cluster.row(job).status == "COMPLETED"  # noqa: E731
             problems += self._expect(ended, f"{job.name} ends")
         return problems
