@@ -25,6 +25,8 @@ class Proxy:
         self._rule = None
         self._held = None
         self._open = set()
+        self._swallowed = set()
+        self._swallows_all = False
         self.delay = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -52,6 +54,19 @@ class Proxy:
             for connection in list(self._open):
                 _close(connection)
             self._open.clear()
+
+    def swallow(self, *, newcomers=False):
+        """Whoever is connected stays so and hears nothing any more; who connects from now on too, if told."""
+        with self._lock:
+            self._swallowed |= self._open
+            self._swallows_all = newcomers
+
+    def _is_swallowed(self, connection):
+        return self._swallows_all or connection in self._swallowed
+
+    def open_up(self):
+        """Newcomers get through again; what was swallowed stays so."""
+        self.swallow()
 
     @contextlib.contextmanager
     def away(self):
@@ -89,6 +104,8 @@ class Proxy:
         threading.Thread(target=self._answers, args=(server, client, silent), daemon=True).start()
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
+                if self._is_swallowed(client):
+                    continue
                 if not self._forward(data, server, silent):
                     _close(client)
                     return
@@ -121,6 +138,8 @@ class Proxy:
             while data := server.recv(65536):
                 if silent.is_set():
                     break
+                if self._is_swallowed(client):
+                    continue
                 client.sendall(data)
         if silent.is_set():
             self.lost.set()

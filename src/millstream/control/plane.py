@@ -43,6 +43,8 @@ from millstream.control.tracing.traces import Tracing, open_traces
 from millstream.errors import ExternalFailure
 
 _NODE_SECONDS = 0.2
+_RENEWAL_SECONDS = 3.0
+"""For an answer to a renewal: then there is time for another one, over a new connection, before drivers hold still."""
 _ROUND_SECONDS = 1.0
 _SWEEP_SECONDS = 3600.0
 _READERS_SECONDS = 10.0
@@ -84,6 +86,7 @@ class RunningNode:
     def __init__(self, metadata: Metadata, options: NodeOptions) -> None:
         self.directory = NodeDirectory(options.data)
         self._metadata, self._ring = metadata, KeyRing(options.keys)
+        self._renewing = metadata.apart(_RENEWAL_SECONDS)
         code = CodeFolders(ArtifactStore(options.artifacts), options.data / "code")
         self._traces = open_traces(options.tracing)
         self._warm = WarmPool(options.data / "warm", options.warm)
@@ -99,8 +102,10 @@ class RunningNode:
             secrets=self._secrets,
             state_data=lambda run, token: state_data_of(drivers.folder(run, token)),
             traces=self._traces,
+            renewing=self._renewing,
         )
         self._views.runs = self._node.runs
+        self._keeping = Loop("leases", self._node.keep, pause=_NODE_SECONDS)
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
         self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
         self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
@@ -134,22 +139,20 @@ class RunningNode:
     def _swept(self, code: CodeFolders) -> None:
         owned = {f"{each.id}.{each.token}" for each in self._node.runs().values()}
         clear_folders(self.directory.runs, owned, now=time.time())
-        try:
-            code.sweep(self._metadata)
-        except ExternalFailure as problem:
-            _log.warning("artifacts are collected later: %s", problem)
+        code.tidy(self._metadata)
 
     def figures(self) -> list[RunFigures]:
         """Of the runs that go on here."""
         return [owned.figures for owned in self._node.runs().values()]
 
     def start(self) -> None:
-        """Register, adopt, and begin to claim."""
+        """Register; its loops adopt what there is, and begin to claim."""
         try:
-            self._node.start()
+            self._node.register()
         except ExternalFailure as problem:
             # Its loop begins with it again: a machine may come up before its database does.
             _log.warning("the node waits for its database: %s", problem)
+        self._keeping.start()
         self._loop.start()
         self._sweeping.start()
         self._tending.start()
@@ -161,14 +164,13 @@ class RunningNode:
 
     def stop(self) -> None:
         """End; drivers go on, and the next process of this node adopts them."""
-        self._loop.stop()
-        self._sweeping.stop()
-        self._tending.stop()
-        self._reading.stop()
+        for loop in (self._keeping, self._loop, self._sweeping, self._tending, self._reading):
+            loop.stop()
         self._readers.close()
         self._warm.close()
         self._node.leave()
         self._traces.close()
+        self._renewing.close()
         self._channel.close()
         self.directory.close()
 
@@ -176,7 +178,15 @@ class RunningNode:
 class ControlPlane:
     """The rounds of a dispatcher, and a node if there is one here."""
 
-    def __init__(self, metadata: Metadata, node: RunningNode | None, *, watched: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        node: RunningNode | None,
+        *,
+        watched: Sequence[Path] = (),
+        compiled: CodeFolders | None = None,
+    ) -> None:
+        """`compiled` is code that a server unpacked to compile it: it goes with its artifact, as that of nodes does."""
         self._metadata, self._node, self._watched = metadata, node, watched
         self._acts = LetterActs(metadata, StoredCalls(metadata).ask)
         self._loops = [
@@ -187,6 +197,8 @@ class ControlPlane:
             Loop("letters", self._letters, pause=_ROUND_SECONDS),
             Loop("retention", Retention(metadata).round, pause=_SWEEP_SECONDS),
         ]
+        if compiled is not None:
+            self._loops.append(Loop("compiled", lambda: compiled.tidy(metadata), pause=_SWEEP_SECONDS))
 
     def _later(self, tend: Callable[[Metadata], int]) -> None:
         try:

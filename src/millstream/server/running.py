@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millstream.control.act import acting
+from millstream.control.artifacts.folders import CodeFolders
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.dispatcher.planning_ahead import PlannerAhead
 from millstream.control.drivers.warm_pool import WarmLimits
-from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.opened import open_metadata
 from millstream.control.metrics.exposition import Exposition
 from millstream.control.nodes.calling import ChannelCalls
 from millstream.control.plane import ControlPlane, NodeOptions, RunningNode, reach_of
@@ -56,19 +57,6 @@ class ServerOptions(NamedTuple):
     tracing: Tracing | None = None
 
 
-def open_metadata(database: str | None, data: Path) -> Metadata:
-    """The service's database, with the schema of this version; what is empty or this machine's own is brought to it.
-
-    Raises:
-        SchemaMismatch: a shared database has another schema: `db upgrade` is for people to decide.
-    """
-    metadata = Metadata(database or f"sqlite:///{data / 'metadata.db'}")
-    if metadata.is_sqlite or migrate.is_empty(metadata):
-        migrate.upgrade(metadata)
-    migrate.check(metadata)
-    return metadata
-
-
 def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     """Serve until a signal says otherwise; drivers go on, and the next node process adopts them."""
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,8 +64,10 @@ def run_server(options: ServerOptions, *, ready: Callable[[str], None]) -> None:
     with acting(metadata, "server") as act:
         first_admin_token(act, options.data / "admin.token")
     node = RunningNode(metadata, node_options(options)) if options.has_node else None
-    plane = ControlPlane(metadata, node, watched=options.watched)
-    planner = PlannerAhead(reach_of(node_options(options), metadata))
+    known = node_options(options)
+    compiled = CodeFolders(ArtifactStore(known.artifacts), options.data / "unpacked")
+    plane = ControlPlane(metadata, node, watched=options.watched, compiled=compiled)
+    planner = PlannerAhead(reach_of(known, metadata))
     service = _service(options, metadata, plane, node, planner)
     server = server_of(service, certificate=options.tls_certificate, certificate_key=options.tls_key)
     opened = listening(options.host, options.port)

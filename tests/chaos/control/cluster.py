@@ -1,6 +1,7 @@
 """Two nodes, two dispatchers and a database as processes that can be killed, paused and started again."""
 
 import contextlib
+import datetime as dt
 import json
 import os
 import signal
@@ -42,6 +43,7 @@ class ServiceProcess:
     def start(self):
         root = Path(__file__).resolve().parents[3]
         with self.log.open("ab") as log:
+            self._began_at = log.tell()
             self.process = subprocess.Popen(
                 self._command,
                 stdout=log,
@@ -51,6 +53,13 @@ class ServiceProcess:
                 env={**os.environ, **self.environment},
                 start_new_session=True,
             )
+
+    @property
+    def is_up(self):
+        """Whether this process of a node has registered."""
+        with self.log.open("rb") as log:
+            log.seek(self._began_at)
+            return self.is_running and b" is there, and answers for " in log.read()
 
     def signal(self, number):
         with contextlib.suppress(ProcessLookupError):
@@ -63,6 +72,11 @@ class ServiceProcess:
     @property
     def is_running(self):
         return self.process is not None and self.process.poll() is None
+
+    def registrations(self):
+        """When a process of this node was there, by its log."""
+        told = [line[:23] for line in self.log.read_text().splitlines() if " is there, and answers for " in line]
+        return [dt.datetime.strptime(each, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() for each in told]
 
     def drivers(self):
         """Drivers that this node started and that live: process id and run, by the files of their folders."""

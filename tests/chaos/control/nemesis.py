@@ -9,24 +9,32 @@ import random
 import signal
 import time
 
+from tests.chaos.control.points import Points
+
+from millstream.checkpoint.failpoint import VARIABLE
 from millstream.errors import ExternalFailure
 
 PAUSE_SECONDS = 18.0
 """Longer than a lease, shorter than what makes a driver count as hung."""
 AWAY_SECONDS = 60.0
+_ARM_SECONDS = 5.0
+"""As long as points were reached too rarely, a node is killed so often, to come back armed, and a driver, to give it work."""
 
 
 class ControlNemesis:
     """Deals faults until the deck is empty; `seconds` bounds the time."""
 
-    def __init__(self, cluster, watcher, *, seed, deck, pause=PAUSE_SECONDS, away=AWAY_SECONDS):
+    def __init__(self, cluster, watcher, *, seed, deck, pause=PAUSE_SECONDS, away=AWAY_SECONDS, reach=0):
         self._cluster, self._watcher, self._random = cluster, watcher, random.Random(seed)
+        self.points = Points(cluster.folder, random.Random(seed), reach=reach)
         self._deck = list(itertools.chain.from_iterable([name] * count for name, count in deck.items()))
         self._random.shuffle(self._deck)
         self._pause, self._away = pause, away
         self._later, self._numbers = [], itertools.count()
-        self._busy = set()
+        self._busy, self._armed_at = set(), time.monotonic()
         self.done = collections.Counter()
+        self.history = []
+        """Which node was killed or started at what time: what a sweep is explained by."""
         self.troubled = []
         """When which node was paused or lost with its machine, or the database away: leases may run out then."""
         self._kinds = {
@@ -44,8 +52,10 @@ class ControlNemesis:
     def deal(self, seconds, *, between=(0.2, 1.2), meanwhile=lambda: None):
         """Until every fault was done and is over, or the time is up; whatever is still under way then is ended."""
         end, next_at = time.monotonic() + seconds, 0.0
-        while (self._deck or self._later) and time.monotonic() < end:
+        while (self._deck or self._later or self.points.missing()) and time.monotonic() < end:
             self._do_later()
+            self._raise_dead()
+            self._arm_more()
             if self._deck and time.monotonic() >= next_at:
                 self._draw()
                 next_at = time.monotonic() + self._random.uniform(*between)
@@ -53,6 +63,29 @@ class ControlNemesis:
                 meanwhile()
             time.sleep(0.05)
         self._do_later(everything=True)
+        self.disarm()
+
+    def disarm(self):
+        """From now on nothing ends by itself: processes that still would are replaced."""
+        for process in self._cluster.processes:
+            if process.environment and process.is_running:
+                process.kill()
+            process.environment = {}
+
+    def _raise_dead(self):
+        """Processes that ended at one of the points come back."""
+        for process in self._cluster.processes:
+            if process.name not in self._busy and not process.is_running:
+                self.done["killed at a point"] += 1
+                self._watcher.forget(process.drivers().values())
+                self._restart_in(process, self._random.uniform(0, 1))
+
+    def _arm_more(self):
+        now = time.monotonic()
+        if now - self._armed_at > _ARM_SECONDS and "database" not in self._busy and self.points.of_nodes_missing():
+            self._armed_at = now
+            self.done["node kill to arm"] += self._kill_node(each=lambda node: node.is_up)
+            self.done["driver kill to arm"] += self._kill_driver()
 
     def _draw(self):
         """The first of the deck that can be done now; the others wait."""
@@ -79,21 +112,30 @@ class ControlNemesis:
         return self._random.choice(free) if free else None
 
     def _are_nodes_well(self):
-        """One machine at a time is gone: somebody must be there to take over."""
-        return not any(node.name in self._busy for node in self._cluster.nodes)
+        """While machines are gone somebody must be there to take over."""
+        well = [node for node in self._cluster.nodes if node.name not in self._busy]
+        return len(well) > len(self._cluster.nodes) // 2
 
     def _restart_in(self, process, seconds, then=lambda: None):
         self._busy.add(process.name)
+        self.history.append((time.time(), process.name, "is gone"))
 
         def again():
+            self._arm(process)
             process.start()
+            self.history.append((time.time(), process.name, f"starts {process.environment.get(VARIABLE, '')}"))
             self._busy.discard(process.name)
             then()
 
         self._in(seconds, again)
 
-    def _kill_node(self):
-        node = self._free(self._cluster.nodes)
+    def _arm(self, process):
+        is_node = process in self._cluster.nodes
+        number = 0 if is_node else self._cluster.dispatchers.index(process)
+        process.environment = self.points.for_node() if is_node else self.points.for_dispatcher(number)
+
+    def _kill_node(self, each=lambda node: True):
+        node = self._free([node for node in self._cluster.nodes if each(node)])
         if node is None:
             return False
         runs = set(node.drivers().values())

@@ -18,6 +18,7 @@ def main() -> None:
     asked.add_argument("--dispatcher", action="store_true")
     options = asked.parse_args()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("millstream.control.nodes").setLevel(logging.INFO)
     metadata = Metadata(options.database)
     if options.dispatcher:
         running = ControlPlane(metadata, None)

@@ -18,28 +18,34 @@ from millstream.control.act import acting
 from millstream.control.metadata.tables.runs import checkpoint
 
 _MOST_OWNERLESS = 60.0
+_BOUNDED_AT_ONCE = 2
+_GOES_ON_SECONDS = 600.0
+"""A JVM may take minutes to start beside everything else; who owns a run, and for how long nobody does, is judged apart."""
 
 
 class ControlChaos:
     """One run of the harness: jobs, faults, judgement."""
 
-    def __init__(self, folder, *, seed, deck, endless=8, spark=0, pause=PAUSE_SECONDS, away=AWAY_SECONDS):
-        self._folder, self._seed, self._deck = folder, seed, deck
+    def __init__(
+        self, folder, *, seed, deck, endless=8, spark=0, pause=PAUSE_SECONDS, away=AWAY_SECONDS, nodes=2, reach=0
+    ):
+        self._folder, self._seed, self._deck, self._nodes, self._reach = folder, seed, deck, nodes, reach
         self._pause, self._away = pause, away
         self._size = {"endless": endless, "spark": spark}
         self._bounded, self._judged = [], {"lost": 0, "doubled": 0, "rows": 0}
-        self._stop_bounded = False
+        self._going = []
 
     def run(self, seconds, between=(0.2, 1.2)):
         """Give the table."""
-        with Cluster(self._folder) as self.cluster:
+        with Cluster(self._folder, nodes=self._nodes) as self.cluster:
             self._watcher = Watcher(self.cluster.metadata)
             self._begin()
             began = time.monotonic()
             self._watcher.start()
             self._nemesis = ControlNemesis(
-                self.cluster, self._watcher, seed=self._seed, deck=self._deck, pause=self._pause, away=self._away
-            )
+                self.cluster, self._watcher, seed=self._seed, deck=self._deck, pause=self._pause, away=self._away,
+                reach=self._reach,
+            )  # fmt: skip
             self._nemesis.deal(seconds, between=between, meanwhile=self._keep_bounded)
             problems = self._end()
             self._watcher.stop()
@@ -52,18 +58,20 @@ class ControlChaos:
             self.cluster.submit(job)
         self.cluster.until(
             lambda: all((self.cluster.row(job).progress or {}).get("epoch") is not None for job in self._jobs),
-            120,
+            _GOES_ON_SECONDS,
             "every job has published",
         )
 
     def _keep_bounded(self):
-        """One job with an end is always there: when it has ended it is judged, and the next one begins."""
-        if self._stop_bounded or (self._bounded and self.cluster.row(self._bounded[-1]).status != "COMPLETED"):
+        """Two jobs with an end are always there: when one has ended it is judged, and the next one begins."""
+        self._going = [job for job in self._going if self.cluster.row(job).status != "COMPLETED"]
+        if len(self._going) >= _BOUNDED_AT_ONCE:
             return
         number = len(self._bounded)
         job = ChaosJob(f"bounded-{number}", self._folder / "out" / f"bounded-{number}", rows=BOUNDED_ROWS)
         self.cluster.submit(job)
         self._bounded.append(job)
+        self._going.append(job)
 
     def _end(self):
         """Everything is well again: all jobs go on, then they end as asked, and are judged."""
@@ -76,7 +84,7 @@ class ControlChaos:
             problems += self._expect(lambda job=job: self._epoch(job) > before[job.name], f"{job.name} goes on")
         for job in self._jobs:
             problems += self._expect(lambda job=job: self._drained(job), f"{job.name} can be asked to drain")
-        for job in [*self._jobs, *self._bounded[-1:]]:
+        for job in [*self._jobs, *self._going]:
             ended = lambda job=job: self.cluster.row(job).status == "COMPLETED"  # noqa: E731
             problems += self._expect(ended, f"{job.name} ends")
         return problems
@@ -92,7 +100,7 @@ class ControlChaos:
 
     def _expect(self, holds, what):
         try:
-            self.cluster.until(holds, 120, what)
+            self.cluster.until(holds, _GOES_ON_SECONDS, what)
         except AssertionError as problem:
             return [str(problem)]
         return []
@@ -115,8 +123,15 @@ class ControlChaos:
         for event in failures(self.cluster.metadata):
             at = event.time.timestamp()
             if "fell silent" in event.cause and not any(begin <= at <= end for begin, end, _ in self._nemesis.troubled):
-                found.append(f"{event.time}: {event.cause}")
+                found.append(f"{event.time}: {event.cause}; {self._before(event, at)}")
         return found
+
+    def _before(self, event, at):
+        """What was done to the node in the half minute before it was swept, and when it was there again."""
+        node = self.cluster.node(event.cause.split()[1])
+        done = [(when, what) for when, name, what in self._nemesis.history if name == node.name]
+        there = [(when, "is there") for when in node.registrations()]
+        return ", ".join(f"{when - at:.1f} s {what}" for when, what in sorted(done + there) if at - 30 < when < at + 5)
 
     def _table(self, seconds, problems):
         for job in [*self._jobs, *self._bounded]:
@@ -130,12 +145,14 @@ class ControlChaos:
             cause = "node fell silent" if "fell silent" in event.cause else event.cause[:60]
             causes[cause] = causes.get(cause, 0) + 1
         blamed = self._blamed()
+        problems += [f"{name} was reached too rarely" for name in self._nemesis.points.missing()]
         problems += [*self._watcher.problems, *history_problems(self.cluster.metadata), *blamed]
         return {
             "seed": self._seed,
             "seconds": round(seconds, 1),
             "jobs": {**self._size, "bounded": len(self._bounded)},
             "faults": dict(sorted(self._nemesis.done.items())),
+            "killed at": self._nemesis.points.hits(),
             **self._judged,
             "stale": self._stale(),
             "longest ownerless seconds": round(self._watcher.ownerless, 1),
@@ -174,6 +191,10 @@ def main():
     asked.add_argument(
         "--pauses", type=int, default=100, help="two of five of nodes, the others of drivers and dispatchers"
     )
+    asked.add_argument("--node-pauses", type=int, help="else two of five pauses are of nodes")
+    asked.add_argument("--driver-pauses", type=int, help="else half of them are of drivers")
+    asked.add_argument("--reach", type=int, default=25, help="times that a process is killed at each of N1 to N10")
+    asked.add_argument("--nodes", type=int, default=3)
     asked.add_argument("--jobs", type=int, default=9)
     asked.add_argument("--spark", type=int, default=2)
     asked.add_argument("--keep", type=Path, help="where everything is kept")
@@ -186,17 +207,19 @@ def main():
         "dispatcher kill": chosen.dispatcher_kills,
         "database kill": chosen.database_kills,
         "database away": chosen.away,
-        "node pause": nodes,
+        "node pause": nodes if chosen.node_pauses is None else chosen.node_pauses,
         "dispatcher pause": dispatchers,
-        "driver pause": chosen.pauses - nodes - dispatchers,
+        "driver pause": chosen.pauses - nodes - dispatchers if chosen.driver_pauses is None else chosen.driver_pauses,
     }
     with contextlib.ExitStack() as stack:
         folder = chosen.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ms-control-")))
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-        table = ControlChaos(folder, seed=chosen.seed, deck=deck, endless=chosen.jobs, spark=chosen.spark).run(
-            chosen.minutes * 60
-        )
+        chaos = ControlChaos(
+            folder, seed=chosen.seed, deck=deck, endless=chosen.jobs, spark=chosen.spark, nodes=chosen.nodes,
+            reach=chosen.reach,
+        )  # fmt: skip
+        table = chaos.run(chosen.minutes * 60)
     print(json.dumps(table, indent=2), flush=True)
     return 0 if is_clean(table) else 1
 

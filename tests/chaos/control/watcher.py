@@ -13,6 +13,8 @@ from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.errors import ExternalFailure
 
 _LOOK_SECONDS = 0.25
+REFUSALS = ("lease_lost", "fenced")
+"""Told by owners that were refused: their token is an old one."""
 
 
 class Sight:
@@ -114,7 +116,7 @@ def history_problems(metadata):
                 problems.append(f"{event.execution_id} went from {event.from_status}, but was {status}")
             if not is_legal(Status(event.from_status), Status(event.to_status)):
                 problems.append(f"{event.execution_id} went from {event.from_status} to {event.to_status}")
-        if event.token < token:
+        if event.token < token and event.kind not in REFUSALS:
             problems.append(f"{event.execution_id}: the token fell from {token} to {event.token}")
         last[event.execution_id] = (event.to_status or status, max(token, event.token))
     return problems

@@ -85,6 +85,13 @@ def reap(act):
     return sum(reconcile.reap_one(act, run) for run in reconcile.expired(act))
 
 
+def silent_for(seconds, clock, reconciler, step=4):
+    """Time in which a dispatcher makes its rounds, and nobody renews anything."""
+    for _ in range(0, seconds, step):
+        clock.forward(step)
+        reconciler.round()
+
+
 def rows(metadata, statement):
     with metadata.begin() as connection:
         return [dict(row._mapping) for row in connection.execute(text(statement))]

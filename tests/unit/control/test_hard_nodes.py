@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
-from tests.unit.control.conftest import reap, submission
+from tests.unit.control.conftest import reap, silent_for, submission
 from tests.unit.control.fake_drivers import FakeDrivers
 from tests.unit.control.test_node import Machine
 
@@ -19,7 +19,7 @@ from millstream.control.metadata.tables.access import operation
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.nodes import lease
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.nodes import node as node_module
+from millstream.control.nodes import leases as leases_module
 from millstream.control.nodes.claims import claim, renew
 from millstream.control.nodes.identity import _kept
 from millstream.control.nodes.reports import ReportWriter
@@ -154,9 +154,7 @@ def test_a_clock_that_was_set_back_does_not_keep_the_dead_alive(metadata, clock,
     machine.round()
     machine.monotonic += 5
     machine.round()  # it renews by the clock that there is now; then it dies
-    for _ in range(4):
-        clock.forward(8)
-        reconciler.round()
+    silent_for(32, clock, reconciler)
     assert row(run).status == "SCHEDULED"
 
 
@@ -171,8 +169,7 @@ def test_one_run_that_cannot_be_swept_keeps_nobody_waiting(metadata, clock, mach
         a.connection.execute(broken.values(settings={"restart": {"strategy": "unheard of"}}))
     reconciler = Reconciler(metadata)
     reconciler.round()
-    clock.forward(20)
-    reconciler.round()
+    silent_for(20, clock, reconciler)
     assert row(second).status == "SCHEDULED"
 
 
@@ -239,7 +236,7 @@ def test_a_promise_counts_from_when_the_renewal_was_sent(machine, run, monkeypat
     told = []
     monkeypatch.setattr(machine.drivers[run], "renewed", lambda left, sent: told.append((left, sent)))
     instants = iter([1000.0, 1040.0, 1041.0])
-    monkeypatch.setattr(node_module, "boot_seconds", lambda: next(instants))
+    monkeypatch.setattr(leases_module, "boot_seconds", lambda: next(instants))
     machine.forward(5)
     machine.round()
     assert told == [(15_000, 1000.0)]

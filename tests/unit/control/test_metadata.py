@@ -13,7 +13,8 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from tests.unit.control.conftest import NOON, submission
 
 from millstream.control.dispatcher.definitions import submit
-from millstream.control.metadata import database, migrate
+from millstream.control.metadata import migrate
+from millstream.control.metadata import postgres as postgres_side
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.access import audit
 from millstream.control.metadata.tables.all import SCHEMA
@@ -148,7 +149,7 @@ def test_a_database_that_is_away_says_so_without_its_password():
 def test_who_stands_still_in_a_transaction_keeps_nobody_waiting(metadata, database_url, job, monkeypatch):
     if metadata.is_sqlite:
         return  # one machine has it: who stands still there is one of its own processes
-    monkeypatch.setattr(database, "_IDLE_MS", 500)
+    monkeypatch.setattr(postgres_side, "_IDLE_MS", 500)
     paused = Metadata(database_url)
 
     def sleepy():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
-from tests.unit.control.conftest import submission
+from tests.unit.control.conftest import silent_for, submission
 from tests.unit.control.fake_drivers import FakeDrivers
 
 from millstream.control.dispatcher.definitions import job_of, submit
@@ -244,8 +244,8 @@ def test_a_node_that_was_silent_too_long_gives_up(metadata, clock, machine, run,
     machine.round()
     reconciler = Reconciler(metadata)
     reconciler.round()
-    machine.forward(16)
-    reconciler.round()
+    silent_for(16, clock, reconciler)
+    machine.monotonic += 16
     other = Machine(metadata, clock, "n2", drivers=FakeDrivers()) if not metadata.is_sqlite else None
     if other is not None:
         other.round()

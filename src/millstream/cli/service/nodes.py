@@ -67,8 +67,8 @@ def start(
     """Run a node until Ctrl-C; its runs go on, and the next start with the same --data adopts them."""
     with log_lines(log_level, log_format), reported(debug=debug):
         from millstream.control.drivers.warm_pool import WarmLimits
+        from millstream.control.metadata.opened import open_metadata
         from millstream.control.plane import ControlPlane, NodeOptions, RunningNode
-        from millstream.server.running import open_metadata
 
         place = data_folder(data)
         metadata = open_metadata(database, place)

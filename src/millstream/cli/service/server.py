@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -120,19 +120,17 @@ def start(
         from millstream.server.running import ServerOptions, run_server
 
         place = data_folder(data)
+        listens: dict[str, Any] = {"host": host, "port": port, "tls_certificate": tls_certificate, "tls_key": tls_key}
         options = ServerOptions(
+            **listens,
             data=place,
             database=database,
-            host=host,
-            port=port,
             has_node=node,
             slots=slots,
             labels=labels_of(labels),
             checkpoints=checkpoints or place / "checkpoints",
             artifacts=artifacts,
             keys=keys,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
             proxies=tuple(proxies or ()),
             watched=tuple(each.absolute() for each in watched or ()),
             warm=WarmLimits(warm_local, warm_spark, warm_master),

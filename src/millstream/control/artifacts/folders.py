@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from millstream.control.artifacts.collect import GRACE, Collected, collect
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.artifacts.unpack import unpack
 from millstream.control.metadata.database import Metadata
+from millstream.errors import ExternalFailure
+
+_log = logging.getLogger(__name__)
 
 
 class CodeFolders:
-    """The code of artifacts, unpacked once for each node."""
+    """The code of artifacts, unpacked once for each node, and once for each server that compiles it."""
 
     def __init__(self, store: ArtifactStore, root: Path) -> None:
         self._store, self._root = store, root
@@ -28,6 +32,13 @@ class CodeFolders:
         target = self._root / sha256
         unpack(self._store, sha256, target)
         return target
+
+    def tidy(self, metadata: Metadata) -> None:
+        """Sweep; a database that is away is left for the next time."""
+        try:
+            self.sweep(metadata)
+        except ExternalFailure as problem:
+            _log.warning("artifacts are collected later: %s", problem)
 
     def sweep(self, metadata: Metadata, *, grace: dt.timedelta = GRACE) -> Collected:
         """Remove artifacts that no job needs, and what was unpacked of those that are gone."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Row, select
 
-from millstream.checkpoint.savepoint import dispose_savepoint
 from millstream.control.act import Act, acting
 from millstream.control.dispatcher.verifying import is_seen
 from millstream.control.metadata.database import Metadata
@@ -43,6 +42,9 @@ def _open(act: Act) -> list[Row[Any]]:
 
 
 def _disposed(path: str) -> dict[str, Any] | None:
+    # Few services ever come here, and it brings what reads rows with it.
+    from millstream.checkpoint.savepoint import dispose_savepoint
+
     try:
         dispose_savepoint(path)
     except MillstreamError as problem:

@@ -15,7 +15,7 @@ from millstream.checkpoint.failpoint import failpoint
 from millstream.control.act import Act, acting
 from millstream.control.dispatcher.starting import StartOptions, start_run
 from millstream.control.lifecycle.states import FINAL, OPEN, Status
-from millstream.control.metadata.database import Metadata
+from millstream.control.metadata.database import Metadata, utc_now
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.nodes.claims import TERM, expired, lease_name, take_back
@@ -25,8 +25,9 @@ from millstream.control.restart.rules import Failure
 from millstream.errors import ExternalFailure
 
 _ENDING = ("drain", "suspend", "cancel", "export_savepoint", "rescale", "dump")
-_SLEPT_SECONDS = 10.0
-"""A shorter silence of the database, or of this process, cannot make a lease run out that was renewed in time."""
+_SLEPT_SECONDS = 6.0
+"""A shorter silence of the database, or of this process, cannot make a lease run out that was renewed in time: leases are
+renewed every 3 s for 15 s, so at least 6 s are left for a renewal that was held up."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +37,7 @@ class Reconciler:
     def __init__(self, metadata: Metadata, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._metadata, self._monotonic = metadata, monotonic
         self._answers_since: dt.datetime | None = None
-        self._answered = monotonic()
+        self._answered, self._was = monotonic(), utc_now()
 
     def round(self) -> None:
         """One round; a database that is away is waited for, and nobody is declared lost right after it came back."""
@@ -53,11 +54,12 @@ class Reconciler:
     def _lost(self) -> list[Row[Any]]:
         """Runs whose owner fell silent, while this process and the database were awake to hear it."""
         with acting(self._metadata) as act:
-            slept = self._monotonic() - self._answered > _SLEPT_SECONDS
-            since = self._answers_since
+            # A machine that slept with everything on it shows by the database's clock alone.
+            silent = max(self._monotonic() - self._answered, (act.now - self._was).total_seconds())
+            slept, since = silent > _SLEPT_SECONDS, self._answers_since
             # A clock that was set back would otherwise keep every owner alive until it is where it was.
             self._answers_since = act.now if slept or since is None or act.now < since else since
-            self._answered = self._monotonic()
+            self._answered, self._was = self._monotonic(), act.now
             return expired(act) if act.now - self._answers_since >= TERM else []
 
     def _reap(self, run: Row[Any]) -> None:
@@ -77,8 +79,10 @@ def reap_one(act: Act, run: Row[Any]) -> bool:
     Its lease is freed with it, so an owner that comes back now is told that it has nothing left.
     """
     as_seen = execution.c.id == run.id, execution.c.status == run.status, execution.c.token == run.token
-    # The run is locked before its lease, as whoever writes down its end does.
-    if act.connection.execute(select(execution.c.id).where(*as_seen).with_for_update()).first() is None:
+    # The run is locked before its lease, as whoever writes down its end does. One that somebody has locked is looked at later:
+    # who waited here for a process that was stopped would hear of no other run.
+    locked = select(execution.c.id).where(*as_seen).with_for_update(skip_locked=True)
+    if act.connection.execute(locked).first() is None:
         return False
     if not take_back(act, lease_name(run.job_id, run.slot_no), run.token):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import Any
 
@@ -17,6 +18,7 @@ from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution
 from millstream.control.metadata.upserts import insert_into
 from millstream.control.refusals import StateConflict
+from millstream.control.secrets.config import read_config
 from millstream.errors import InvalidStep
 
 
@@ -122,6 +124,7 @@ def _new_run(
         "trigger_id": trigger,
         "slot_no": slot,
         "options": msgspec.to_builtins(options),
+        "config": dataclasses.asdict(read_config(act.connection, job.id)),
         "failures": [],
     }
 

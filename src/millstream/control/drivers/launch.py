@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from millstream.checkpoint.failpoint import failpoint
 from millstream.checkpoint.owner import process_of
 from millstream.contract.driver_protocol import DriverIdentity, RunSpec
 from millstream.contract.run_folder import BadRunFolder, DriverFolder, write_durably
@@ -43,6 +44,7 @@ def prepared(folder: DriverFolder, spec: RunSpec) -> None:
     for place in (folder.logs, folder.work):
         place.mkdir(mode=0o700, exist_ok=True)
     write_durably(folder.spec, msgspec.json.format(msgspec.json.encode(spec), indent=1))
+    failpoint("driver_prepared")
 
 
 def launch(folder: DriverFolder, spec: RunSpec, python: str = sys.executable) -> DriverIdentity:

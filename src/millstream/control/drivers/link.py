@@ -63,6 +63,7 @@ class DriverLink:
         self._unanswered: dict[str, RunRequest] = {}
         self._lock = threading.RLock()
         self._socket: socket.socket | None = None
+        self._promise: Renewed | None = None
         self._is_closed = False
         self.last_seq = from_seq
         """The number of the newest report."""
@@ -94,7 +95,9 @@ class DriverLink:
 
         A node that stood still between its renewal and this line must not promise its driver time that is over.
         """
-        return self._send(Renewed(run=self._spec.run, token=self._spec.token, left_ms=left_ms, sent=sent))
+        with self._lock:
+            self._promise = Renewed(run=self._spec.run, token=self._spec.token, left_ms=left_ms, sent=sent)
+            return self._send(self._promise)
 
     def request(self, id: str, action: str, *, to: str = "", form: str = "canonical") -> None:
         """Ask something of the run, now or as soon as the driver listens; a report of type `answer` with this id follows."""
@@ -175,6 +178,8 @@ class DriverLink:
         run, token = self._spec.run, self._spec.token
         with self._lock:
             lines: list[NodeLine] = [NodeHello(run=run, token=token, from_seq=self.last_seq)]
+            if self._promise is not None:
+                lines.append(self._promise)
             if self._secrets:
                 lines.append(SecretValues(run=run, token=token, values=self._secrets))
             for line in [*lines, *self._unanswered.values()]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from millstream.control.metadata.postgres import connected
 from millstream.database.url import DatabaseUrl, address_of
 from millstream.errors import ExternalFailure, InvalidStep
 from millstream.redaction import shown_url
@@ -27,17 +27,8 @@ _FULL = "disk is full"
 """What SQLite says then; PostgreSQL, which goes on without writing, says `No space left on device` in an error of its own."""
 _DAMAGED = ("file is not a database", "malformed")
 _READS: dict[str, Any] = {"reads": True}
-_CONNECT: dict[str, Any] = {
-    "connect_timeout": 5,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-"""A line that is cut is given up within seconds, also while something is on its way."""
-_IDLE_MS = 10_000
-"""A process that stands still in a transaction loses it then: others wait for its locks, those who look for the dead first."""
+PATIENCE = 30.0
+"""Seconds that PostgreSQL has for an answer; then the connection is given up, and a new one made."""
 
 
 def utc_now() -> dt.datetime:
@@ -51,12 +42,17 @@ class Metadata:
     Args:
         url: `sqlite:///path` or `postgresql://user@host/database`.
         clock: what time it is, for tests; without one, SQLite goes by this machine, PostgreSQL by the server's clock.
+        patience: seconds that PostgreSQL has for an answer; `None` for as long as it takes.
     """
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, patience: float | None = PATIENCE) -> None:
         self.url = _checked(url)
-        self._clock = clock
-        self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url)
+        self._given, self._clock = url, clock
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgres(self.url, patience)
+
+    def apart(self, patience: float | None) -> Metadata:
+        """The same database over connections of its own."""
+        return Metadata(self._given, clock=self._clock, patience=patience)
 
     @property
     def is_sqlite(self) -> bool:
@@ -139,13 +135,9 @@ def _sqlite(url: DatabaseUrl) -> Engine:
     return engine
 
 
-def _postgres(url: DatabaseUrl) -> Engine:
+def _postgres(url: DatabaseUrl, patience: float | None) -> Engine:
     def connect() -> Any:
-        # libpq reads the url itself: hosts, sockets and parameters mean here what they mean everywhere.
-        made = psycopg.connect(url.driver, **_CONNECT)
-        made.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_MS}")
-        made.commit()
-        return made
+        return connected(url.driver, patience)
 
     return create_engine("postgresql+psycopg://", creator=connect, pool_pre_ping=True, pool_size=5, max_overflow=15)
 

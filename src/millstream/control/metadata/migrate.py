@@ -69,7 +69,7 @@ def check(metadata: Metadata) -> None:
 @contextlib.contextmanager
 def _alone(metadata: Metadata) -> Iterator[Connection]:
     """A transaction in which nobody else changes the schema: SQLite's are exclusive as it is."""
-    with metadata.begin() as connection:
+    with contextlib.closing(metadata.apart(None)) as patient, patient.begin() as connection:
         if not metadata.is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         yield connection

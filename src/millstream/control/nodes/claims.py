@@ -23,6 +23,13 @@ _LOOKED_AT = 50
 """Scheduled runs that a node reads at once to find one whose labels it has; where there is none, it reads on."""
 
 
+class Renewal(NamedTuple):
+    """What became of leases that were to be renewed; of what is in neither nobody knows, for somebody else looks at it now."""
+
+    kept: Collection[str]
+    lost: Collection[str]
+
+
 class Claim(NamedTuple):
     """A run that a node has taken, and the token with which it acts for it."""
 
@@ -101,16 +108,21 @@ def _take_lease(act: Act, name: str, owner: str) -> int | None:
     return token
 
 
-def renew(act: Act, owner: str, held: Mapping[str, int]) -> Collection[str]:
-    """Renew every lease of a node in one statement; what is not returned is lost.
+def renew(act: Act, owner: str, held: Mapping[str, int]) -> Renewal:
+    """Renew every lease of a node in one statement.
 
-    An expired lease is renewed too, as long as nobody took it: its token is the same.
+    An expired lease is renewed too, as long as nobody took it: its token is the same. One that somebody locked, such as a
+    dispatcher that was stopped while it swept, keeps the others from nothing: it is renewed the next time, or lost.
     """
     if not held:
-        return ()
-    changed = update(lease).where(lease.c.owner == owner, lease.c.name.in_(held)).values(expires_at=act.now + TERM)
+        return Renewal((), ())
+    mine = lease.c.owner == owner, lease.c.name.in_(held)
+    free = select(lease.c.name).where(*mine).order_by(lease.c.name).with_for_update(skip_locked=True)
+    changed = update(lease).where(lease.c.name.in_(free)).values(expires_at=act.now + TERM)
     renewed = act.connection.execute(changed.returning(lease.c.name, lease.c.token))
-    return {row.name for row in renewed if held[row.name] == row.token}
+    kept = {row.name for row in renewed if held[row.name] == row.token}
+    here = act.connection.execute(select(lease.c.name, lease.c.token).where(*mine))
+    return Renewal(kept, set(held) - {row.name for row in here if held[row.name] == row.token})
 
 
 def release(act: Act, name: str, token: int) -> None:

@@ -44,6 +44,10 @@ class OwnedRun:
     """Its process was told to stop."""
     is_dumped: bool = False
     """It was silent, and asked what its threads do."""
+    is_lost: bool = False
+    """Its lease is another's by now."""
+    promised: tuple[int, float] | None = None
+    """For how many milliseconds it was this node's, and at what instant of `boot_seconds`."""
     cancelled_at: float | None = None
     taken: int = 0
     """The newest report that came: the link and the disk may tell the same."""
@@ -65,6 +69,18 @@ class OwnedRun:
     def lease(self) -> str:
         """The lease under which it is held."""
         return lease_name(self.job_id, self.slot)
+
+    def promise(self, at: float, milliseconds: int) -> None:
+        """The run was this node's at an instant, for so long: its driver is told, now or when it is connected to."""
+        self.promised = (milliseconds, at)
+        if self.link is not None:
+            self.link.renewed(milliseconds, at)
+
+    def connected(self, link: Link) -> None:
+        """Its driver can be told things from now on."""
+        self.link = link
+        if self.promised is not None:
+            link.renewed(*self.promised)
 
     def take(self, report: DriverReport) -> None:
         """A report came; a driver that is connected to again tells some of them twice."""

@@ -14,7 +14,7 @@ from millstream.contract.reach import Reach
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import version_of
 from millstream.control.dispatcher.starting import StartOptions
-from millstream.control.secrets.config import read_config
+from millstream.control.secrets.config import JobConfig, read_config
 from millstream.control.settings import JobSettings
 from millstream.control.tracing.spans import traceparent
 
@@ -38,7 +38,8 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
     version = version_of(act, run.job_id, run.job_version)
     settings = msgspec.convert(version.settings, JobSettings)
     options = msgspec.convert(run.options, StartOptions)
-    config = read_config(act.connection, run.job_id)
+    # Every attempt of a run starts alike: what people change meanwhile holds from the next run on.
+    config = read_config(act.connection, run.job_id) if run.config is None else JobConfig(**run.config)
     return RunSpec(
         **_who(run, token),
         definition=version.dag_definition,

@@ -30,13 +30,13 @@ class Offer(NamedTuple):
     details: dict[str, Any] = {}
 
     @property
-    def owner(self) -> str:
-        """As leases name it."""
-        return self.id
+    def actor(self) -> str:
+        """As events name it."""
+        return f"node:{self.id}"
 
 
-def register(act: Act, offer: Offer, *, alone: bool) -> None:
-    """Write the row of a node that starts; a cordon outlives a restart.
+def register(act: Act, offer: Offer, *, alone: bool) -> NodeState:
+    """Write the row of a node that starts; gives its state: that it is cordoned or drained outlives its process.
 
     Raises:
         StateConflict: (CTL-040) the database is for one node, and another lives.
@@ -47,11 +47,14 @@ def register(act: Act, offer: Offer, *, alone: bool) -> None:
     added = insert_into(act.connection, node).values(**told, state="ACTIVE")
     again = {**told, "state": _state_again()}
     again.pop("id")
-    act.connection.execute(added.on_conflict_do_update(index_elements=["id"], set_=again))
+    written = added.on_conflict_do_update(index_elements=["id"], set_=again).returning(node.c.state)
+    state: NodeState = act.connection.execute(written).scalar_one()
+    return state
 
 
 def _state_again() -> Any:
-    return case((node.c.state == "CORDONED", "CORDONED"), else_="ACTIVE")
+    """As people left it; one that was drained and ended in order had nothing left, and begins anew."""
+    return case((node.c.state == "GONE", "ACTIVE"), else_=node.c.state)
 
 
 def _refuse_second(act: Act, offer: Offer) -> None:
@@ -74,7 +77,7 @@ def beat(act: Act, offer: Offer, details: dict[str, Any]) -> NodeState | None:
 
 
 def leave(act: Act, offer: Offer) -> None:
-    """The node ends and has nothing left."""
+    """The node ends, was drained, and has nothing left."""
     matching = update(node).where(node.c.id == offer.id, node.c.boot == offer.boot)
     act.connection.execute(matching.values(state="GONE", heartbeat_at=act.now))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.api.running.result import Ending, RunResult
+from millstream.checkpoint.failpoint import failpoint
 from millstream.contract.run_folder import write_durably
 from millstream.contract.warm_start import names_secrets
 from millstream.driver.service.failure import error_facts
@@ -142,6 +143,7 @@ class RunLife:
         body |= {name: None if error is None else error[name] for name in ("domain", "retry", "oom")}
         body["result"] = None if result is None else result_facts(result)
         write_durably(self._driver.folder.result, self._driver.reports.report("result", body))
+        failpoint("driver_ended")
         self._driver.socket.flush(_FLUSH_SECONDS)
 
     def leave(self, code: int) -> None:

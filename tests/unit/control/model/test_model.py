@@ -19,7 +19,7 @@ from millstream.control.dispatcher import reconcile
 from millstream.control.lifecycle import moves
 from millstream.control.metadata.tables.nodes import lease
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.nodes import claims, node
+from millstream.control.nodes import adopting, claims, leases, node
 
 CASES = int(os.environ.get("MILLSTREAM_MODEL_CASES", "1000"))
 STEPS = 30
@@ -31,7 +31,7 @@ REACHED = ("take-over", "stale write", "self-fence", "lost reply", "adoption", "
 def model(monkeypatch):
     """A database in memory, and the clock of the model."""
     monkeypatch.setattr(logging.getLogger("millstream"), "disabled", True)
-    for module in (node, reconcile):
+    for module in (node, adopting, leases, reconcile):
         monkeypatch.setattr(module._log, "disabled", True)
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
@@ -39,7 +39,7 @@ def model(monkeypatch):
         metadata = opened(folder, clock)
         yield metadata, clock
         metadata.close()
-    for module in (node, claims, reconcile):
+    for module in (node, adopting, leases, claims, reconcile):
         module.failpoint = failpoint
 
 
@@ -94,7 +94,7 @@ def stories(model, mutant, cases):
 
 def renewed_by_anybody(act, owner, held):
     changed = update(lease).where(lease.c.name.in_(held)).values(expires_at=act.now + claims.TERM)
-    return set(act.connection.execute(changed.returning(lease.c.name)).scalars())
+    return claims.Renewal(set(act.connection.execute(changed.returning(lease.c.name)).scalars()), ())
 
 
 def moved_without_compare(connection, run, before, after, cause, *, now, token=None, **values):
@@ -123,7 +123,7 @@ def plant(mutant, model, monkeypatch):
             with model[0].begin() as connection:
                 connection.exec_driver_sql("DROP INDEX uq_execution_active")
         case "renew by anybody":
-            monkeypatch.setattr(node, "renew", renewed_by_anybody)
+            monkeypatch.setattr(leases, "renew", renewed_by_anybody)
         case "move without compare of status":
             for module in ("restart.failing", "dispatcher.stopping", "nodes.reports", "nodes.lost"):
                 monkeypatch.setattr(f"millstream.control.{module}.move", moved_without_compare)

@@ -18,7 +18,7 @@ from millstream.control.dispatcher.definitions import submit
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
-from millstream.control.nodes import claims, node
+from millstream.control.nodes import adopting, claims, leases, node
 from millstream.control.nodes.node import Node
 from millstream.control.nodes.placing import Places
 from millstream.control.nodes.registration import Offer
@@ -216,7 +216,7 @@ class World:
         self.sinks = {name: FencedSink(mutant) for name in JOBS}
         self.machines = [ModelMachine(self, name) for name in ("n1", "n2")]
         self.sweepers = [Sweeper(self), Sweeper(self)]
-        for module in (node, claims, reconcile):
+        for module in (node, adopting, leases, claims, reconcile):
             module.failpoint = self._failpoint
         for machine in self.machines:
             machine.start()

@@ -39,13 +39,15 @@ execution = Table(
     Column("slot_no", Integer, nullable=False, server_default="0"),
     Column("row_version", Integer, nullable=False, server_default="0"),
     Column("options", Json, nullable=False),
+    Column("config", Json),
     Column("progress", Json),
     Column("failures", Json, nullable=False),
     UniqueConstraint("job_id", "trigger_id"),
     one_of("status", sorted(Status), "status"),
     one_of("wanted", ("drain", "suspend", "cancel"), "wanted"),
 )
-"""`options`: how the run starts (savepoint, parameters, interval); `failures`: when it failed lately."""
+"""`options`: how the run starts (savepoint, parameters, interval); `config`: settings and parameters of its job then;
+`failures`: when it failed lately."""
 Index(
     "uq_execution_active",
     execution.c.job_id,
