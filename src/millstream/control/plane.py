@@ -105,11 +105,17 @@ class RunningNode:
             renewing=self._renewing,
         )
         self._views.runs = self._node.runs
-        self._keeping = Loop("leases", self._node.keep, pause=_NODE_SECONDS)
         self._loop = Loop("node", self._node.round, pause=_NODE_SECONDS)
-        self._sweeping = Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS)
-        self._tending = Loop("warm", self._warm.tend, pause=_NODE_SECONDS)
-        self._reading = Loop("readers", self._readers.tend, pause=_READERS_SECONDS)
+        self._loops = [self._loop, *self._beside(code)]
+
+    def _beside(self, code: CodeFolders) -> list[Loop]:
+        """What must not wait for the node's rounds, nor they for it; leases first."""
+        return [
+            Loop("leases", self._node.keep, pause=_NODE_SECONDS),
+            Loop("artifacts", lambda: self._swept(code), pause=_SWEEP_SECONDS),
+            Loop("warm", self._warm.tend, pause=_NODE_SECONDS),
+            Loop("readers", self._readers.tend, pause=_READERS_SECONDS),
+        ]
 
     def _opened_channel(self, options: NodeOptions, places: Places) -> ChannelServer:
         stored = StoredViews(self._metadata, places, self._secrets, self._readers)
@@ -152,11 +158,8 @@ class RunningNode:
         except ExternalFailure as problem:
             # Its loop begins with it again: a machine may come up before its database does.
             _log.warning("the node waits for its database: %s", problem)
-        self._keeping.start()
-        self._loop.start()
-        self._sweeping.start()
-        self._tending.start()
-        self._reading.start()
+        for loop in self._loops:
+            loop.start()
 
     def wake(self) -> None:
         """There is something to claim or to ask."""
@@ -164,7 +167,7 @@ class RunningNode:
 
     def stop(self) -> None:
         """End; drivers go on, and the next process of this node adopts them."""
-        for loop in (self._keeping, self._loop, self._sweeping, self._tending, self._reading):
+        for loop in self._loops:
             loop.stop()
         self._readers.close()
         self._warm.close()
