@@ -64,6 +64,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int | None = None
     checkpoint: str
     manifests: str | None = None
+    expects_state: bool = False
+    """Earlier epochs of the job are known: a checkpoint that is not there is lost, and not one that is yet to begin."""
     state_backend: Literal["rocksdb", "memory"] = "rocksdb"
     start: dict[str, Any] = {}
     """`from_savepoint`, `on_newer_output`, `allow_dropped_state`, `ignore_state_once`, `carry`."""

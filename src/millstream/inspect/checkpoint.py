@@ -116,6 +116,12 @@ def open_view(root: Path | str, manifests: str | None = None, *, read_only: bool
     return CheckpointView(root=place, store=opened(inside if manifests is None else manifests))
 
 
+def has_manifests(url: str) -> bool:
+    """Whether there is a store of manifests at a url, as far as that shows without opening it, which might make it."""
+    path = _path_of(url)
+    return path is None or _is_store(path, url)
+
+
 def _is_store(path: Path, manifests: str | None) -> bool:
     return path.is_file() if manifests is not None and manifests.startswith("sqlite://") else path.is_dir()
 

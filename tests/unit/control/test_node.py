@@ -9,9 +9,9 @@ from sqlalchemy import select, update
 from tests.unit.control.conftest import silent_for, submission
 from tests.unit.control.fake_drivers import FakeDrivers
 
+from millstream.checkpoint.aside import set_aside
 from millstream.control.dispatcher.definitions import job_of, submit
 from millstream.control.dispatcher.disposing import dispose_asked
-from millstream.control.dispatcher.keeping import remove_checkpoint
 from millstream.control.dispatcher.reconcile import Reconciler
 from millstream.control.dispatcher.rescaling import rescale
 from millstream.control.dispatcher.starting import StartOptions, start
@@ -474,7 +474,7 @@ def test_a_run_that_fails_while_it_is_to_go_keeps_its_checkpoint(machine, act, r
 
 def test_what_is_no_checkpoint_is_not_removed(tmp_path):
     (tmp_path / "precious").mkdir()
-    assert not remove_checkpoint(tmp_path)
+    assert not set_aside(tmp_path)
     assert (tmp_path / "precious").is_dir()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -154,6 +155,21 @@ def test_a_driver_that_is_killed_is_replaced_and_nothing_is_lost(service, tmp_pa
     counted = counted_rows(tmp_path)
     assert len(counted) == 7
     assert max(counted.values()) - min(counted.values()) <= 1
+
+
+def test_a_checkpoint_that_is_gone_is_no_first_run(service, tmp_path):
+    run = service.submit(endless(tmp_path))
+    service.until(run, lambda row: row.processed_records > 100)
+    assert service.ask(run, Wish("cancel")).status == "done"
+    shutil.rmtree(tmp_path / "checkpoints" / "endless")
+    published = counted_rows(tmp_path)
+    anew = {"ignore_state_once": True, "on_newer_output": "truncate"}
+    for options, ends, code in [({}, "DEAD", "CKPT-067"), (anew, "RUNNING", None)]:
+        with acting(service.metadata, "ada") as act:
+            run = start(act, "endless", StartOptions(**options)).execution_id
+        service.plane.wake()
+        assert service.until(run, lambda row, ends=ends: row.status == ends).error_code == code
+        assert counted_rows(tmp_path) == published or options
 
 
 def test_a_node_that_comes_back_adopts_its_drivers(service, tmp_path):

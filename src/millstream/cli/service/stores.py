@@ -163,7 +163,7 @@ def list_checkpoints(
 
 @checkpoints.command("rm")
 def remove_checkpoint(job: JobName, *, yes: Yes = False, context: Context = None, debug: Debug = False) -> None:
-    """Remove the checkpoint of a job that does not run; its savepoints stay."""
+    """Remove the checkpoints of a job that does not run, deleted or not; its savepoints stay."""
     with reported(debug=debug), connect(context) as client:
         if not yes:
             typer.confirm(f"remove the checkpoint of {job}? its next start begins afresh", abort=True)

@@ -23,7 +23,7 @@ RUNS = dt.timedelta(days=180)
 KEPT_RUNS = 100
 """Of each job, however old."""
 KEPT_CHECKPOINTS = 10
-"""Of each job: rows of the index. Manifests are kept and pruned by the job's own retention."""
+"""Of each slot of a job, and of those that failed: rows of the index. Manifests are pruned by the job's own retention."""
 BATCH = 500
 _BATCHES = 40
 """Of one kind in one round: the rest follows in the next."""
@@ -83,8 +83,9 @@ def _audit(connection: Connection, now: dt.datetime) -> int:
 
 
 def _checkpoints(connection: Connection, _: dt.datetime) -> int:
-    """All but the newest of each job."""
-    rank = func.row_number().over(partition_by=execution.c.job_id, order_by=checkpoint.c.id.desc())
+    """All but the newest of each slot. What failed takes no place of an epoch by which stored state is known."""
+    alike = execution.c.job_id, execution.c.slot_no, checkpoint.c.status
+    rank = func.row_number().over(partition_by=alike, order_by=checkpoint.c.id.desc())
     joined = checkpoint.join(execution, execution.c.execution_id == checkpoint.c.execution_id)
     ranked = select(checkpoint.c.id, rank.label("rank")).select_from(joined).subquery()
     older = select(ranked.c.id).where(ranked.c.rank > KEPT_CHECKPOINTS)

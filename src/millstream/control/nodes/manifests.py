@@ -1,4 +1,4 @@
-"""What the manifest of an epoch says, as the index of checkpoints keeps it: positions, layouts, transactions, never rows."""
+"""What the manifest of an epoch says, and where it lies, as the index keeps it: positions, layouts, transactions, never rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def state_data_of(folder: DriverFolder) -> StateData:
         try:
             spec = folder.read_spec()
             with open_view(spec.checkpoint, spec.manifests, read_only=True) as view:
-                return state_data(view.manifest(epoch))
+                return {**state_data(view.manifest(epoch)), "path": spec.checkpoint}
         except (MillstreamError, OSError) as problem:
             # It was pruned since, or its store is away: the index is no truth, and the run goes on.
             _log.debug("the manifest of epoch %s could not be read: %s", epoch, problem)

@@ -15,6 +15,7 @@ from millstream.checkpoint.failpoint import failpoint
 from millstream.contract.driver_protocol import DriverReport, RunSpec
 from millstream.control.act import Act, acting
 from millstream.control.dispatcher.keeping import clear_after
+from millstream.control.dispatcher.removing import removing
 from millstream.control.dispatcher.stopping import run_of
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.database import Metadata
@@ -138,7 +139,7 @@ class Node:
         ended = any(report.type == "result" for report in reports)
         # Read before the transaction: manifests may be far away, and others wait for who writes.
         known, told = looked(reports, self._state_data(owned.id, owned.token)), with_records(reports)
-        with acting(self._metadata, self._offer.actor) as act:
+        with removing() as aside, acting(self._metadata, self._offer.actor) as act:
             row = self._row(act, owned)
             if is_fenced(reports):
                 tell(act, owned.id, owned.token, "fenced", "its driver found a newer owner of the checkpoint")
@@ -146,7 +147,7 @@ class Node:
             is_mine = row is not None and writer.write(row, told)
             if is_mine and ended:
                 # Before anybody can claim the next run of the job, which would begin in the same place.
-                self._clear(act, owned)
+                clear_after(act, run_of(act, owned.id), self._places.checkpoints, aside)
         failpoint("node_reported")
         owned.written(reports)
         if not is_mine:
@@ -171,12 +172,6 @@ class Node:
     def _row(self, act: Act, owned: OwnedRun) -> Row[Any] | None:
         """The row of a run, if it is still this node's by this claim."""
         return owned_run(act, self._offer.id, owned.id, owned.token)
-
-    def _clear(self, act: Act, owned: OwnedRun) -> None:
-        try:
-            clear_after(act, run_of(act, owned.id), self._places.checkpoints)
-        except OSError as problem:
-            _log.warning("the checkpoint of run %s could not be removed: %s", owned.id, problem)
 
     def _ask(self) -> None:
         """Carry what people want to the drivers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +15,14 @@ from millstream.contract.reach import Reach
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import version_of
 from millstream.control.dispatcher.starting import StartOptions
+from millstream.control.dispatcher.stored import expects_state
 from millstream.control.secrets.config import JobConfig, read_config
 from millstream.control.settings import JobSettings
 from millstream.control.tracing.spans import traceparent
 
 SecretsOfRun = Callable[[int, Collection[str]], Mapping[str, str]]
 """The values of the secrets that a job names, by the job's id."""
+_SLOT = "@slot-"
 
 
 class Places(NamedTuple):
@@ -48,6 +51,7 @@ def spec_of(act: Act, run: Row[Any], token: int, places: Places) -> RunSpec:
         master=options.master or settings.master,
         parallelism=options.parallelism or version.parallelism,
         checkpoint=checkpoint_of(settings, places.checkpoints, run.job_name, run.slot_no),
+        expects_state=expects_state(act, run, settings, options),
         manifests=settings.manifests,
         state_backend=settings.state_backend,
         start=_start(options),
@@ -79,9 +83,20 @@ def secret_names(act: Act, run: Row[Any]) -> list[str]:
 
 
 def checkpoint_of(settings: JobSettings, root: Path, job: str, slot: int) -> str:
-    """The directory of a slot's checkpoint: the first slot has the job's own."""
+    """The directory of a slot's checkpoint: the first slot has the job's own. No name of a job has an `@`."""
     base = settings.checkpoint or str(root / job)
-    return base if slot == 0 else f"{base}-slot-{slot}"
+    return base if slot == 0 else f"{base}{_SLOT}{slot}"
+
+
+def slots_of(base: str) -> dict[int, Path]:
+    """The directories of a job's checkpoints that are there, by slot; `base` is that of the first."""
+    first = Path(base)
+    found = {0: first} if first.is_dir() else {}
+    for path in first.parent.glob(f"{glob.escape(first.name)}{_SLOT}*"):
+        number = path.name.removeprefix(f"{first.name}{_SLOT}")
+        if number.isdecimal() and path.is_dir():
+            found[int(number)] = path
+    return dict(sorted(found.items()))
 
 
 def with_code(spec: RunSpec, places: Places) -> RunSpec:

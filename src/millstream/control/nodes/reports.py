@@ -145,6 +145,7 @@ class ReportWriter:
             "checkpoint_type": "CHECKPOINT",
             "status": "COMPLETED",
             "state_data": data,
+            "storage_path": None if data is None else data.get("path"),
             "storage_size_bytes": body.get("size"),
             "create_time": at - dt.timedelta(seconds=body["seconds"]),
             "complete_time": at,

@@ -16,6 +16,7 @@ from millstream.api.running.result import Ending, RunResult
 from millstream.checkpoint.failpoint import failpoint
 from millstream.contract.run_folder import write_durably
 from millstream.contract.warm_start import names_secrets
+from millstream.driver.service.expected_state import refuse_lost
 from millstream.driver.service.failure import error_facts
 from millstream.driver.service.loading import confine_functions, engine_of, options_of, planned
 from millstream.driver.service.process import DriverProcess, result_of
@@ -81,6 +82,7 @@ class RunLife:
         plan = planned(self._spec, options)
         self._driver.reports.report("graph", graph_facts(plan))
         self._hold_signals(plan)
+        refuse_lost(self._spec)
         return self._wait(plan, engine_of(self._spec, rescaled(options, plan), plan))
 
     def _start_early(self, deployment: Deployment) -> None:

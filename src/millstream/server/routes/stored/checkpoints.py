@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from millstream.control.dispatcher.keeping import checkpoints, drop_checkpoint
+from millstream.control.dispatcher.removing import removing
 from millstream.server.asking import Asking, Asks, guarded
 from millstream.server.routes.shapes import Name
 
@@ -41,10 +42,10 @@ def list_checkpoints(asking: Asks) -> CheckpointList:
     "/jobs/{name}/checkpoint", status_code=204, **guarded("operator"), summary="Remove the checkpoint of a job"
 )
 def remove_checkpoint(name: Name, asking: Asks) -> None:
-    """Only of a job that does not run; its next start begins afresh, or from a savepoint."""
-    with asking.acting() as act:
-        path = drop_checkpoint(act, name, _root(asking))
-        asking.audit(act, "checkpoint.remove", name, before={"path": path})
+    """Those of all slots, only of a job that does not run, deleted or not; its next start begins afresh, or from a savepoint."""
+    with removing() as aside, asking.acting() as act:
+        paths = drop_checkpoint(act, name, _root(asking), aside)
+        asking.audit(act, "checkpoint.remove", name, before={"paths": paths})
 
 
 def _root(asking: Asking) -> Path:
