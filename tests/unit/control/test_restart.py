@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
-from tests.unit.control.conftest import NOON
+from tests.unit.control.conftest import NOON, submission
 
+from millstream.control.dispatcher.definitions import submit
 from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.runs import execution, run_event
@@ -26,8 +27,8 @@ def failure(domain="external", retry="backoff", code="EXT-001", counts=True):
     return Failure(at=NOON, domain=domain, retry=retry, code=code, counts=counts)
 
 
-def delay(rule, past=(), *, retries=0, draw=0.5, **more):
-    verdict = decide(rule, past, failure(**more), retries=retries, max_retries=3, draw=draw)
+def delay(rule, past=(), *, retries=0, draw=0.5, memory=0, **more):
+    verdict = decide(rule, past, failure(**more), retries=retries, max_retries=3, draw=draw, out_of_memory=memory)
     return None if verdict.at is None else (verdict.at - NOON).total_seconds()
 
 
@@ -45,8 +46,9 @@ def test_what_does_not_help_is_not_tried():
     assert delay(rule, domain="user", retry="never", code="STEP-001") is None
     assert delay(rule, domain="internal", retry="never", code="MS-000") == 1
     assert delay(rule, retries=3) is None
-    assert delay(rule, ago(20, 10), code=OUT_OF_MEMORY) is None
-    assert delay(rule, ago(10), code=OUT_OF_MEMORY) is not None
+    assert delay(rule, ago(20, 10), code=OUT_OF_MEMORY, memory=2) is None
+    assert delay(rule, ago(20, 10), code=OUT_OF_MEMORY, memory=1) is not None
+    assert delay(rule, ago(20, 10), memory=2) is not None, "this one is another failure"
     assert delay(RestartRule(strategy="none"), counts=False) == 0
 
 
@@ -133,6 +135,29 @@ def test_a_run_is_tried_until_it_is_dead(act, job, clock, metadata, fail_once):
             .first()
             .startswith("it was started again 3 times")
         )
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends"),
+    [
+        (["EXT-001", "EXT-001", OUT_OF_MEMORY], "SCHEDULED"),
+        ([OUT_OF_MEMORY, "EXT-001", OUT_OF_MEMORY], "SCHEDULED"),
+        ([OUT_OF_MEMORY, "EXT-001", OUT_OF_MEMORY, OUT_OF_MEMORY], "SCHEDULED"),
+        ([OUT_OF_MEMORY] * 3, "DEAD"),
+        (["EXT-001", *[OUT_OF_MEMORY] * 3], "DEAD"),
+    ],
+)
+def test_out_of_memory_in_a_row_counts_nothing_else(act, clock, metadata, fail_once, codes, ends):
+    with act() as a:
+        submit(a, submission(max_retry_times=10))
+        start(a, "orders", StartOptions())
+        # Of an earlier version, which wrote no codes.
+        a.connection.execute(execution.update().values(failures=[clock.now.isoformat()]))
+    for code in codes:
+        clock.forward(100)
+        fail_once(code=code)
+    with metadata.begin() as connection:
+        assert connection.execute(select(execution.c.status)).scalar_one() == ends
 
 
 def test_a_quiet_time_gives_all_attempts_back(act, job, clock, metadata, fail_once):

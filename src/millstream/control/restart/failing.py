@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 from typing import Any
 
@@ -14,7 +15,7 @@ from millstream.control.lifecycle.moves import move
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.jobs import job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
-from millstream.control.restart.rules import Failure, RestartRule, Verdict, decide, forgiven
+from millstream.control.restart.rules import OUT_OF_MEMORY, Failure, RestartRule, Verdict, decide, forgiven
 from millstream.control.texts import storable
 
 _LONGEST = 4000
@@ -23,17 +24,18 @@ _LONGEST_CODE = 32
 
 def fail(act: Act, run: Row[Any], failure: Failure, message: str, *, token: int | None) -> bool:
     """Move a run to FAILED, and on to its next attempt or its end; `False` where another was first."""
-    past = [dt.datetime.fromisoformat(each) for each in run.failures]
+    past = [_read(each) for each in run.failures]
     rule, max_retries = _rule_of(act, run)
-    kept = forgiven(rule, past, failure.at)
+    kept = forgiven(rule, [at for at, _ in past], failure.at)
     retries = run.retry_count if len(kept) == len(past) else len(kept)
+    told = run.failures[len(past) - len(kept) :]
     message = storable(message)[:_LONGEST]
     cause = act.cause(message, code=failure.code, domain=failure.domain)
     written = {
         "error_message": message,
         "error_code": storable(failure.code)[:_LONGEST_CODE],
         "error_class": failure.domain,
-        "failures": [each.isoformat() for each in ([*kept, failure.at] if failure.counts else kept)],
+        "failures": [*told, _told(failure)] if failure.counts else told,
         "node_id": None,
         "driver": None,
     }
@@ -42,10 +44,25 @@ def fail(act: Act, run: Row[Any], failure: Failure, message: str, *, token: int 
     )
     if not moved:
         return False
-    draw = random.random()
-    verdict = decide(rule, kept, failure, retries=retries, max_retries=max_retries, draw=draw)
+    draw, memory = random.random(), _out_of_memory(past[len(past) - len(kept) :])
+    verdict = decide(rule, kept, failure, retries=retries, max_retries=max_retries, draw=draw, out_of_memory=memory)
     _go_on(act, run, verdict, retries=retries + 1 if failure.counts else retries)
     return True
+
+
+def _told(failure: Failure) -> str:
+    return f"{failure.at.isoformat()} {storable(failure.code)[:_LONGEST_CODE]}"
+
+
+def _read(told: str) -> tuple[dt.datetime, str]:
+    """When a run failed before, and with which code, which runs of an earlier version have not."""
+    at, _, code = told.partition(" ")
+    return dt.datetime.fromisoformat(at), code
+
+
+def _out_of_memory(past: list[tuple[dt.datetime, str]]) -> int:
+    """How many of the newest failures were for want of memory, with no other one between them."""
+    return sum(1 for _ in itertools.takewhile(lambda each: each[1] == OUT_OF_MEMORY, reversed(past)))
 
 
 def _go_on(act: Act, run: Row[Any], verdict: Verdict, *, retries: int) -> None:

@@ -66,7 +66,14 @@ def forgiven(rule: RestartRule, past: Sequence[dt.datetime], failed: dt.datetime
 
 
 def decide(
-    rule: RestartRule, past: Sequence[dt.datetime], failure: Failure, *, retries: int, max_retries: int, draw: float
+    rule: RestartRule,
+    past: Sequence[dt.datetime],
+    failure: Failure,
+    *,
+    retries: int,
+    max_retries: int,
+    draw: float,
+    out_of_memory: int = 0,
 ) -> Verdict:
     """Whether a run starts again after a failure.
 
@@ -77,6 +84,7 @@ def decide(
         retries: how often it was started again since failures were last forgiven.
         max_retries: of the job; beyond that it is dead.
         draw: a number from 0 to 1, for the jitter.
+        out_of_memory: how many failures right before this one were for want of memory.
     """
     if not failure.counts:
         return Verdict(failure.at, "not the job's fault: it starts again at once")
@@ -84,8 +92,8 @@ def decide(
         return Verdict(None, "the restart rule is none")
     if failure.retry == "never" and failure.domain == "user":
         return Verdict(None, f"{failure.code} stays the same however often it is tried")
-    if failure.code == OUT_OF_MEMORY and len(past) + 1 >= _MEMORY_FAILURES:
-        return Verdict(None, f"out of memory {len(past) + 1} times in a row: raise the memory of the job")
+    if failure.code == OUT_OF_MEMORY and out_of_memory + 1 >= _MEMORY_FAILURES:
+        return Verdict(None, f"out of memory {out_of_memory + 1} times in a row: raise the memory of the job")
     if rule.strategy == "failure_rate":
         if len(past) + 1 > rule.max_failures:
             return Verdict(None, f"more than {rule.max_failures} failures in {rule.interval:g} s")
