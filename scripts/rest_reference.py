@@ -32,7 +32,7 @@ author, admin. Jobs that are data need an editor, jobs with code an author.
 **Lists** come in pages: `?limit=` up to 1000 and `?cursor=` give `{items, next}`; `next` is the cursor of the next page.
 
 **Asking once**: a POST with `Idempotency-Key` takes effect once, however often it is sent; the answer is the first one for seven
-days. The same key with another body is refused with 409. The key of a start is its run's `trigger_id`.
+days. The same key with another body is refused with 409. Keys are the caller's own: another caller may use the same.
 
 **Long work** answers 202 with an operation; `GET /v1/operations/{operation}` says `pending`, `running`, `done` or `failed`.
 

@@ -1,6 +1,7 @@
 """One effect for one key, stale changes refused, and cursors that cannot be forged."""
 
 import base64
+import datetime as dt
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.server.world import NOON, bearer, definition, job_body, service_
 from millstream.control.act import acting
 from millstream.control.metadata.tables.jobs import job_version
 from millstream.control.metadata.tables.runs import execution, savepoint
+from millstream.server.access.tokens import create_token
 from millstream.server.app import create_app
 
 
@@ -66,8 +68,35 @@ def test_eight_start_under_one_key(caller, both):
     answers = together(8, lambda: caller.post("/v1/jobs/orders/runs", json={}, headers=key("go")))
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.json()["id"] for answer in answers}) == 1
-    assert answers[0].json()["trigger_id"] == "go"
+    assert answers[0].json()["trigger_id"].startswith("key:")
     assert counted(both, execution.c.id) == 1
+
+
+def test_a_key_of_another_caller_is_another_start(caller, both):
+    caller.post("/v1/jobs", json=job_body())
+    first = caller.post("/v1/jobs/orders/runs", json={"params": {"day": 1}}, headers=key("nightly")).json()["id"]
+    caller.post(f"/v1/runs/{first}/stop", json={"mode": "cancel"})
+    with acting(both) as act:
+        other = bearer(create_token(act, "other", "operator", dt.timedelta(days=1)).text)
+    answer = caller.post("/v1/jobs/orders/runs", json={"params": {"day": 2}}, headers=key("nightly") | other)
+    assert answer.status_code == 202
+    assert (answer.json()["id"] != first, answer.json()["options"]["params"]) == (True, {"day": 2})
+
+
+def test_a_trigger_stands_for_one_start(caller, both):
+    caller.post("/v1/jobs", json=job_body())
+    body = {"trigger_id": "monday", "params": {"day": 1}}
+    first = caller.post("/v1/jobs/orders/runs", json=body).json()["id"]
+    assert caller.post("/v1/jobs/orders/runs", json=body).json()["id"] == first
+    other = caller.post("/v1/jobs/orders/runs", json=body | {"params": {"day": 2}})
+    assert (other.status_code, other.json()["code"]) == (409, "CTL-061")
+
+
+@pytest.mark.parametrize("trigger", ["cron@2026-03-01T00:00:00+00:00", "desired:4f1c", "backfill:1@2026", "key:0a"])
+def test_triggers_of_the_service_are_its_own(caller, both, trigger):
+    caller.post("/v1/jobs", json=job_body())
+    answer = caller.post("/v1/jobs/orders/runs", json={"trigger_id": trigger})
+    assert (answer.status_code, answer.json()["code"]) == (422, "CTL-060")
 
 
 def test_eight_stop_under_one_key(caller, both):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import uuid
 from typing import Any
 
@@ -65,7 +66,8 @@ def start(act: Act, name: str, options: StartOptions, *, trigger: str | None = N
     """Start a run of a job; the same trigger again gives the same run.
 
     Raises:
-        StateConflict: (CTL-031) the job is switched off, or (CTL-032) a run of it has not ended.
+        StateConflict: (CTL-031) the job is switched off, (CTL-032) a run of it has not ended, or (CTL-061) the trigger started
+            a run with other options.
     """
     job = job_of(act, name)
     if not job.enabled:
@@ -74,10 +76,34 @@ def start(act: Act, name: str, options: StartOptions, *, trigger: str | None = N
     run = start_run(act, job, options, trigger=trigger or f"manual:{uuid.uuid4().hex}", slot=slot)
     if run is None:
         raise _occupied(act, job.id, slot)
+    _refuse_other(run, options)
     if job.job_type == "STREAMING" and run.status in OPEN:
         # A trigger that was used before gives its run, which may have ended: nobody asked for another one.
         act.connection.execute(update(job_definition).where(job_definition.c.id == job.id).values(desired="RUNNING"))
     return run
+
+
+_OWN_TRIGGERS = re.compile(r"(desired|rescale|manual|key):|[a-z]+(:.*)?@")
+"""Of revived and rescaled runs, fires and keys: who used one up would keep the service from starting its own run."""
+
+
+def checked_trigger(trigger: str | None) -> str | None:
+    """A trigger that somebody names.
+
+    Raises:
+        InvalidStep: (CTL-060) triggers of that form are those of the service itself.
+    """
+    if trigger is not None and _OWN_TRIGGERS.match(trigger):
+        msg = "a trigger of that form is the service's own"
+        raise InvalidStep(msg, code="CTL-060", found=repr(trigger), hint="name it differently, without `:` and `@`")
+    return trigger
+
+
+def _refuse_other(run: Row[Any], options: StartOptions) -> None:
+    if run.options != msgspec.to_builtins(options):
+        msg = "the trigger started a run with other options"
+        hint = "use another trigger, or ask with the options of that run"
+        raise StateConflict(msg, code="CTL-061", found=f"run {run.execution_id}", hint=hint)
 
 
 def start_run(act: Act, job: Row[Any], options: StartOptions, *, trigger: str, slot: int = 0) -> Row[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from sqlalchemy import Select, select
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import job_of
 from millstream.control.dispatcher.rescaling import rescale
-from millstream.control.dispatcher.starting import options_of, start
+from millstream.control.dispatcher.starting import checked_trigger, options_of, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop
 from millstream.control.metadata.tables.runs import execution, run_event
 from millstream.control.tuning import is_here
@@ -98,17 +99,25 @@ def _of_job(act: Act, name: str) -> Select[Any]:
     "/jobs/{name}/runs", status_code=202, response_model=RunShown, **guarded("operator"), summary="Start a run of a job"
 )
 def start_job(name: Name, body: StartBody, asking: Asks) -> Response:
-    """The run, which a node claims next; the same `trigger_id` again gives the same run."""
+    """The run, which a node claims next; the same `trigger_id` again, with the same options, gives the same run."""
     options = options_of(body.model_dump(exclude={"trigger_id"}, exclude_none=True))
     if options.master is not None and not is_here(options.master):
         asking.demand("author", f"the master {options.master!r}")
 
     def effect(act: Act) -> ActAnswer:
-        run = start(act, name, options, trigger=body.trigger_id or asking.key)
+        run = start(act, name, options, trigger=checked_trigger(body.trigger_id) or _trigger_of(act, asking.key))
         asking.audit(act, "run.start", run.execution_id, after={"job": name, "options": run.options})
         return ActAnswer(202, shown_run(run), f"/v1/runs/{run.execution_id}")
 
     return woken(asking, once(asking, effect))
+
+
+def _trigger_of(act: Act, key: str | None) -> str | None:
+    """A key is its caller's own: the same one of another caller starts another run."""
+    if key is None:
+        return None
+    digest = hashlib.sha256("\0".join((act.actor, key)).encode()).hexdigest()
+    return f"key:{digest[:32]}"
 
 
 @router.get("/runs/{run}", **guarded("viewer"), summary="Get a run")
