@@ -4,7 +4,7 @@ import concurrent.futures
 import time
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 from tests.unit.control.conftest import submission
 
 from millstream.control.act import acting
@@ -13,8 +13,9 @@ from millstream.control.dispatcher.reconcile import revive
 from millstream.control.dispatcher.starting import StartOptions, options_of, start
 from millstream.control.dispatcher.stopping import Wish, run_of, stop, withdraw
 from millstream.control.metadata.tables.access import operation
-from millstream.control.metadata.tables.jobs import job_definition, job_version
+from millstream.control.metadata.tables.jobs import job_config, job_definition, job_version
 from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.tables.schedules import backfill, hook, hook_call, schedule, schedule_fire
 from millstream.control.nodes.claims import claim
 from millstream.control.operations import handed_on, operation_of
 from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
@@ -226,6 +227,38 @@ def beside(metadata, first, second):
             other = pool.submit(late)
             time.sleep(0.5)
         return other.exception(timeout=20)
+
+
+def test_a_new_job_of_a_deleted_name_begins_empty(act, job, clock, metadata):
+    of_job = {"job_id": job.id}
+    with act() as a:
+        setting = {"config_key": "DB_PASSWORD", "config_value": "x", "is_sensitive": True, "key_id": "k"}
+        a.connection.execute(insert(job_config).values(**of_job, **setting))
+        rule = {"schedule_type": "CRON", "cron_expression": "* * * * *", "spec": {}, "revised_at": clock.now}
+        a.connection.execute(insert(schedule).values(**of_job, **rule))
+        a.connection.execute(insert(hook).values(**of_job, name="go", secret_name="s"))
+        a.connection.execute(insert(hook_call).values(name="go", call_id="1", time=clock.now))
+        span = {"from_time": clock.now, "to_time": clock.now, "create_time": clock.now, "trigger_id": "b", "actor": "a"}
+        a.connection.execute(insert(backfill).values(**of_job, **span, status="RUNNING"))
+        fire = {"cause": "cron", "revision": 1, "time_zone": "UTC", "fire_time": clock.now, "decided_at": clock.now}
+        a.connection.execute(insert(schedule_fire).values(**of_job, **fire, result="QUEUED"))
+        delete(a, "orders")
+    with act() as a:
+        submit(a, submission())
+        for table in (job_config, schedule, hook, hook_call):
+            assert a.connection.execute(select(func.count()).select_from(table)).scalar_one() == 0, table
+        assert a.connection.execute(select(backfill.c.status)).scalar_one() == "CANCELLED"
+        assert a.connection.execute(select(schedule_fire.c.result)).scalar_one() == "SKIPPED"
+
+
+def test_a_delete_that_is_refused_takes_nothing(act, job):
+    with act() as a:
+        start(a, "orders", StartOptions())
+        a.connection.execute(insert(hook).values(job_id=job.id, name="go", secret_name="s"))
+    with pytest.raises(StateConflict, match="CTL-026"), act() as a:
+        delete(a, "orders")
+    with act() as a:
+        assert a.connection.execute(select(hook.c.name)).scalar_one() == "go"
 
 
 def test_no_run_begins_of_a_job_that_is_deleted_meanwhile(metadata, act, job):

@@ -207,6 +207,20 @@ def test_checkpoints_of_deleted_jobs_are_removed_too(stored, act):
         assert checkpoints(a, stored.root) == []
 
 
+def test_a_new_job_of_a_deleted_name_takes_no_checkpoint_over(stored, act):
+    stored.published()
+    with act() as a:
+        delete(a, "orders")
+    with pytest.raises(StateConflict, match="CTL-062") as refused, act() as a:
+        submit(a, submission("orders"))
+    assert str(stored.root / "orders") in str(refused.value)
+    with removing() as aside, act() as a:
+        drop_checkpoint(a, "orders", stored.root, aside)
+    with act() as a:
+        submit(a, submission("orders"))
+    assert not stored.begun().spec.expects_state
+
+
 def test_a_run_that_goes_on_keeps_its_checkpoint(stored, act):
     stored.published()
     stored.begun()

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Row, insert, select, update
+from sqlalchemy import delete as delete_from
 
 from millstream.control.act import Act
 from millstream.control.dispatcher.planned import Planned
 from millstream.control.lifecycle.states import OPEN
-from millstream.control.metadata.tables.jobs import job_definition, job_version
-from millstream.control.metadata.tables.runs import execution
+from millstream.control.metadata.tables.jobs import job_config, job_definition, job_version
+from millstream.control.metadata.tables.runs import checkpoint, execution
+from millstream.control.metadata.tables.schedules import backfill, hook, hook_call, schedule, schedule_fire
 from millstream.control.metadata.upserts import insert_into
 from millstream.control.refusals import StaleVersion, StateConflict, UnknownName
 from millstream.control.settings import JobSettings
@@ -30,10 +32,10 @@ class Submission(NamedTuple):
 
 
 def submit(act: Act, job: Submission) -> Row[Any]:
-    """Take a new job in; a name that was deleted may be taken again, and its versions go on.
+    """Take a new job in; a name that was deleted may be taken again: its versions go on, and all else begins anew.
 
     Raises:
-        StateConflict: (CTL-021) there is a job of that name.
+        StateConflict: (CTL-021) there is a job of that name, or (CTL-062) the deleted one left a checkpoint.
     """
     values = {**_columns(job), "version": 1, "create_time": act.now, "update_time": act.now}
     added = insert_into(act.connection, job_definition).values(**values, desired="STOPPED").on_conflict_do_nothing()
@@ -53,7 +55,19 @@ def _revived(act: Act, job: Submission) -> Row[Any]:
         msg = f"there is a job {name!r} already"
         hint = "submit it as a new version, or under another name"
         raise StateConflict(msg, code="CTL-021", found=repr(name), hint=hint)
+    _refuse_left(act, row)
     return row
+
+
+def _refuse_left(act: Act, job: Row[Any]) -> None:
+    """What another job of that name stored is not taken over without a word."""
+    of_job = select(checkpoint.c.storage_path).join(execution, execution.c.execution_id == checkpoint.c.execution_id)
+    left = of_job.where(execution.c.job_id == job.id, checkpoint.c.storage_path.is_not(None))
+    place = act.connection.execute(left.order_by(checkpoint.c.id.desc()).limit(1)).scalar()
+    if place is not None:
+        msg = f"a job {job.job_name!r} that was deleted left a checkpoint"
+        hint = f"remove it: millstream checkpoint rm {job.job_name}; to go on from it, take a savepoint of it before"
+        raise StateConflict(msg, code="CTL-062", found=place, hint=hint)
 
 
 def new_version(act: Act, name: str, job: Submission, *, expected: int | None) -> Row[Any]:
@@ -167,14 +181,29 @@ def held_run(act: Act, job_id: int) -> str | None:
 
 
 def delete(act: Act, name: str) -> Row[Any]:
-    """Take a job out; its runs and savepoints stay known, its name is free.
+    """Take a job out; its runs, checkpoint and savepoints stay, its settings, schedule and hooks go, its name is free.
 
     Raises:
         StateConflict: (CTL-026) a run of it has not ended.
     """
     job = job_of(act, name)
+    # First: who starts runs by a schedule or a hook holds those, and then the job.
+    _remove_belongings(act, job.id)
     active = held_run(act, job.id)
     if active is not None:
         msg = "a run of the job has not ended"
         raise StateConflict(msg, code="CTL-026", found=f"run {active}", hint="stop or cancel it first")
     return change(act, name, deleted_time=act.now, desired="STOPPED")
+
+
+def _remove_belongings(act: Act, job_id: int) -> None:
+    """What would run a later job of the same name, or tell it secrets of this one."""
+    calls = select(hook.c.name).where(hook.c.job_id == job_id)
+    act.connection.execute(delete_from(hook_call).where(hook_call.c.name.in_(calls)))
+    act.connection.execute(delete_from(hook).where(hook.c.job_id == job_id))
+    filled = update(backfill).where(backfill.c.job_id == job_id, backfill.c.status == "RUNNING")
+    act.connection.execute(filled.values(status="CANCELLED", end_time=act.now))
+    act.connection.execute(delete_from(schedule).where(schedule.c.job_id == job_id))
+    waits = update(schedule_fire).where(schedule_fire.c.job_id == job_id, schedule_fire.c.result == "QUEUED")
+    act.connection.execute(waits.values(result="SKIPPED", reason="the job was deleted"))
+    act.connection.execute(delete_from(job_config).where(job_config.c.job_id == job_id))

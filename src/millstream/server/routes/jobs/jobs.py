@@ -149,7 +149,7 @@ def patch_job(name: Name, body: JobChange, asking: Asks, answer: Response, *, if
 
 @router.delete("/jobs/{name}", status_code=204, **guarded("editor"), summary="Take a job out")
 def delete_job(name: Name, asking: Asks, *, if_match: IfMatch = None) -> None:
-    """Its runs and savepoints stay known; 409 while a run of it has not ended."""
+    """Its settings, schedule and hooks go, its runs, checkpoint and savepoints stay; 409 while a run of it has not ended."""
     with asking.acting() as act:
         before = definitions.job_of(act, name)
         _demand_author(asking, before)
