@@ -32,6 +32,7 @@ from millstream.control.nodes.placing import Places
 from millstream.control.nodes.registration import Offer
 from millstream.control.nodes.views import RunViews
 from millstream.control.schedule.dispatching import dispatcher_acts
+from millstream.control.schedule.looks import FolderLooks
 from millstream.control.schedule.loop import tick
 from millstream.control.secrets.key_ring import KeyRing
 from millstream.control.secrets.of_run import secrets_of_run
@@ -192,6 +193,7 @@ class ControlPlane:
         """`compiled` is code that a server unpacked to compile it: it goes with its artifact, as that of nodes does."""
         self._metadata, self._node, self._watched = metadata, node, watched
         self._acts = LetterActs(metadata, StoredCalls(metadata).ask)
+        self._looks = FolderLooks()
         self._loops = [
             Loop("reconciler", Reconciler(metadata).round, pause=_ROUND_SECONDS),
             Loop("schedule", self._schedule, pause=_ROUND_SECONDS),
@@ -220,12 +222,14 @@ class ControlPlane:
         try:
             with self._metadata.begin() as connection:
                 now = self._metadata.now(connection)
-            told = tick(self._metadata, now, dispatcher_acts(now), roots=self._watched)
+            told = tick(self._metadata, now, dispatcher_acts(now), roots=self._watched, looks=self._looks)
         except ExternalFailure as problem:
             _log.warning("the schedule waits for the database: %s", problem)
             return
         for schedule, failure in told.failures:
             _log.error("schedule %s could not be decided: %s", schedule, failure)
+        for backfill, failure in told.stuck_backfills:
+            _log.error("backfill %s cannot go on: %s", backfill, failure)
         if told.decided:
             self.wake()
 

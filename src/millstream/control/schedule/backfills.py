@@ -17,7 +17,7 @@ from millstream.control.schedule.backfill import FIRST_SLOT, BackfillPlan, Inter
 from millstream.control.schedule.cron import CronTimes
 from millstream.control.schedule.firing import FireResult, Firing, JobFires, RunActs
 from millstream.control.schedule.rows import StoredSchedule, insert_new, locked_schedule
-from millstream.errors import InvalidStep
+from millstream.errors import ExternalFailure, InvalidStep
 
 _MOST_STARTS = 20
 """So many runs of one backfill are started in one transaction."""
@@ -81,14 +81,21 @@ def backfills(connection: Connection, job_id: int, *, limit: int = 100) -> list[
     return [dict(row._mapping) for row in connection.execute(found)]
 
 
-def continue_backfills(metadata: Metadata, now: dt.datetime, acts: RunActs) -> list[tuple[int, FireResult]]:
-    """Start the next runs of every backfill that is under way."""
+def continue_backfills(
+    metadata: Metadata, now: dt.datetime, acts: RunActs, stuck: list[tuple[int, Exception]]
+) -> list[tuple[int, FireResult]]:
+    """Start the next runs of every backfill that is under way; those that cannot go on are added to `stuck`."""
     with metadata.begin() as connection:
         numbers = list(connection.execute(select(backfill.c.id).where(backfill.c.status == "RUNNING")).scalars())
     started: list[tuple[int, FireResult]] = []
     for number in numbers:
-        with metadata.begin() as connection:
-            started += _continue(connection, number, now, acts)
+        try:
+            with metadata.begin() as connection:
+                started += _continue(connection, number, now, acts)
+        except ExternalFailure:
+            raise
+        except Exception as problem:
+            stuck.append((number, problem))
     return started
 
 

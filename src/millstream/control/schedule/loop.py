@@ -17,10 +17,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.schedules import schedule
-from millstream.control.schedule.arrivals import Listing, listed
+from millstream.control.schedule.arrivals import Listing
 from millstream.control.schedule.backfills import continue_backfills
 from millstream.control.schedule.firing import FireResult, Holdings, JobFires, RunActs, holdings
 from millstream.control.schedule.kinds import decide_due, decide_ends, watched_pattern
+from millstream.control.schedule.looks import DueLook, FolderLooks
 from millstream.control.schedule.rows import keep, locked, read
 from millstream.control.schedule.spec import schedule_spec
 from millstream.control.schedule.upstream import woken
@@ -40,6 +41,8 @@ class TickReport:
     """With the job's id."""
     failures: list[tuple[int, Exception]] = dataclasses.field(default_factory=list)
     """Schedules that could not be decided, by their id; they are tried again."""
+    stuck_backfills: list[tuple[int, Exception]] = dataclasses.field(default_factory=list)
+    """Backfills that could not go on, by their number; they are tried again."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,6 +53,8 @@ class _Turn:
     queued: set[int]
     woken: set[int]
     listings: dict[int, Listing] = dataclasses.field(default_factory=dict)
+    looking: set[int] = dataclasses.field(default_factory=set)
+    """Schedules whose folder is being looked through: they stay due."""
     held: Holdings | None = None
     report: TickReport = dataclasses.field(default_factory=TickReport)
 
@@ -58,7 +63,14 @@ class _Turn:
         return sorted(self.due.keys() | self.queued | self.woken)
 
 
-def tick(metadata: Metadata, now: dt.datetime, acts: RunActs, *, roots: Sequence[Path] = ()) -> TickReport:
+def tick(
+    metadata: Metadata,
+    now: dt.datetime,
+    acts: RunActs,
+    *,
+    roots: Sequence[Path] = (),
+    looks: FolderLooks | None = None,
+) -> TickReport:
     """Decide everything whose time has come.
 
     Args:
@@ -66,13 +78,14 @@ def tick(metadata: Metadata, now: dt.datetime, acts: RunActs, *, roots: Sequence
         now: what time it is.
         acts: how runs are started and cancelled.
         roots: folders in which arriving files may be watched.
+        looks: at such folders, of one turn after the other.
 
     Raises:
         ExternalFailure: (CTL-002) the database does not answer; nothing is half done.
     """
     with metadata.begin() as connection:
         turn = _Turn(now, acts, _due(connection, now), schedules_with_queue(connection), woken(connection, now))
-    _look_at_files(turn, roots)
+    _look_at_files(turn, roots, looks or FolderLooks())
     ids = turn.schedules
     for first in range(0, len(ids), _BATCH):
         with metadata.begin() as connection:
@@ -80,7 +93,7 @@ def tick(metadata: Metadata, now: dt.datetime, acts: RunActs, *, roots: Sequence
             turn.held = holdings(connection, [row.job_id for row in rows])
             for row in rows:
                 _decide(connection, turn, row)
-    turn.report.decided += continue_backfills(metadata, now, acts)
+    turn.report.decided += continue_backfills(metadata, now, acts, turn.report.stuck_backfills)
     return turn.report
 
 
@@ -90,15 +103,26 @@ def _due(connection: Connection, now: dt.datetime) -> dict[int, Any]:
     return {row.id: row for row in connection.execute(found.order_by(schedule.c.next_trigger_time).limit(_MOST_DUE))}
 
 
-def _look_at_files(turn: _Turn, roots: Sequence[Path]) -> None:
+def _look_at_files(turn: _Turn, roots: Sequence[Path], looks: FolderLooks) -> None:
     """Folders are looked through before the transaction: it must be short, and a folder can be slow."""
+    wanted: dict[int, DueLook] = {}
     for row in turn.due.values():
         try:
             pattern = watched_pattern(schedule_spec(row.spec)) if row.schedule_type == "EVENT" else None
-            if pattern is not None:
-                turn.listings[row.id] = listed(pattern, roots)
-        except (MillstreamError, OSError) as problem:
+        except MillstreamError as problem:
             turn.report.failures.append((row.id, problem))
+        else:
+            if pattern is not None:
+                wanted[row.id] = DueLook(pattern, row.next_trigger_time)
+    found = looks.found(wanted, roots)
+    for id in wanted:
+        listing = found.get(id)
+        if isinstance(listing, Exception):
+            turn.report.failures.append((id, listing))
+        elif listing is not None:
+            turn.listings[id] = listing
+        else:
+            turn.looking.add(id)
 
 
 def _decide(connection: Connection, turn: _Turn, row: Row[Any]) -> None:
@@ -121,6 +145,8 @@ def _results(connection: Connection, turn: _Turn, row: Row[Any]) -> list[FireRes
         return []
     fires = JobFires(connection, stored, turn.acts, turn.now, turn.held)
     results = start_waiting(fires) if stored.id in turn.queued and stored.runs_jobs else []
+    if stored.id in turn.looking:
+        return results
     if stored.is_due(turn.now):
         # A folder that another has looked through meanwhile was looked through too early by us.
         is_same_look = stored.id in turn.due and turn.due[stored.id].next_trigger_time == stored.next_time

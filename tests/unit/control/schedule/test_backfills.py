@@ -14,6 +14,8 @@ from millstream.control.refusals import StateConflict, UnknownName
 from millstream.control.schedule.backfill import BackfillPlan, check_plan, intervals, preview
 from millstream.control.schedule.backfills import backfill_intervals, backfills, cancel_backfill, create_backfill
 from millstream.control.schedule.cron import cron_times
+from millstream.control.schedule.firing import RunActs
+from millstream.control.schedule.loop import tick
 from millstream.control.schedule.store import delete_schedule, get_schedule
 from millstream.errors import InvalidStep
 
@@ -112,6 +114,23 @@ def test_a_backfill_runs_its_intervals_a_few_at_a_time(world, direction):
     assert ends == (wanted[::-1] if direction == "oldest" else wanted)
     assert {fire["cause"] for fire in world.fires()} == {f"backfill:{number}"}
     assert min(run["slot_no"] for run in world.runs()) == 1000
+
+
+def test_a_backfill_that_cannot_go_on_stops_no_other(world, monkeypatch):
+    broken, sound = world.job("broken"), world.job("sound")
+    for job in (broken, sound):
+        world.cron(job, "0 * * * *")
+        begin(world, job, BackfillPlan(NOON - 3 * HOUR, NOON, max_parallel=1))
+    start = world.acts.start_run
+
+    def start_run(connection, job_id, **more):
+        if job_id == broken:
+            raise RuntimeError("nobody thought of it")
+        return start(connection, job_id, **more)
+
+    report = tick(world.metadata, NOON + SECOND, RunActs(start_run, world.acts.cancel_run))
+    assert [(number, str(problem)) for number, problem in report.stuck_backfills] == [(1, "nobody thought of it")]
+    assert [run["job_name"] for run in world.runs()] == ["sound"]
 
 
 def test_a_backfill_stands_beside_the_schedule(world):

@@ -1,6 +1,8 @@
 """Schedules that wait for other jobs, files and calls, over the tables of both databases."""
 
 import os
+import threading
+import time
 
 import pytest
 from schedule_world import HOUR, MINUTE, NOON, SECOND, World
@@ -9,7 +11,9 @@ from sqlalchemy import select
 from millstream.control.lifecycle.states import Status
 from millstream.control.metadata.tables.schedules import hook, hook_call
 from millstream.control.refusals import StateConflict
+from millstream.control.schedule import looks as looks_module
 from millstream.control.schedule.hooks import receive_call
+from millstream.control.schedule.looks import FolderLooks
 from millstream.control.schedule.store import delete_schedule, pause_schedule, resume_schedule
 from millstream.control.schedule.webhook import BadCall, HookCall, signature_of
 from millstream.errors import InvalidStep
@@ -127,6 +131,43 @@ def test_every_run_that_ends_fires_once(world, chain):
     world.end(run_of(world, chain["report"]), NOON + 3 * HOUR)
     world.tick(NOON + 3 * HOUR)
     assert world.runs(chain["report"])[1]["options"]["params"] == {"source_run": runs[1]}
+
+
+def test_a_folder_that_hangs_keeps_no_other_schedule_waiting(world, tmp_path, monkeypatch):
+    waits, hangs, looked = tmp_path / "waits", threading.Event(), []
+    real = looks_module.listed
+
+    def listed(pattern, roots):
+        looked.append(pattern)
+        if pattern.startswith(str(waits)):
+            hangs.wait(30)
+        return real(pattern, roots)
+
+    monkeypatch.setattr(looks_module, "listed", listed)
+    waits.mkdir()
+    (tmp_path / "other").mkdir()
+    for folder in (waits, tmp_path / "other"):
+        world.save(world.job(folder.name), type="event", event={"file": f"{folder}/*", "poll": "1s"}, roots=[tmp_path])
+    clock = world.job("clock")
+    world.cron(clock, "* * * * *")
+    looks = FolderLooks(patience=0.2)
+    world.tick(NOON, roots=[tmp_path], looks=looks)
+    for folder in ("waits", "other"):
+        (tmp_path / folder / "a").write_text("x")
+    begun = time.monotonic()
+    for second in range(1, 61):
+        world.tick(NOON + second * SECOND, roots=[tmp_path], looks=looks)
+    assert time.monotonic() - begun < 20
+    assert len([each for each in looked if each.startswith(str(waits))]) == 1, "one look hangs, and no more"
+    assert sorted(run["job_name"] for run in world.runs()) == ["clock", "other"]
+    hangs.set()
+    for second in range(61, 70):
+        time.sleep(0.05)
+        world.tick(NOON + second * SECOND, roots=[tmp_path], looks=looks)
+    (waits / "b").write_text("y")
+    for second in range(70, 75):
+        world.tick(NOON + second * SECOND, roots=[tmp_path], looks=looks)
+    assert sorted(run["job_name"] for run in world.runs()) == ["clock", "other", "waits"]
 
 
 def test_files_that_arrive_fire_once_each(world, tmp_path):
