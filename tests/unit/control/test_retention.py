@@ -1,6 +1,7 @@
 """What the service forgets: rows that are too old, in batches, and folders of runs that ended."""
 
 import datetime as dt
+import itertools
 import os
 
 import pytest
@@ -11,7 +12,8 @@ from millstream.control.dispatcher.starting import StartOptions, start
 from millstream.control.metadata import retention
 from millstream.control.metadata.retention import Retention
 from millstream.control.metadata.tables.access import audit, operation
-from millstream.control.metadata.tables.runs import checkpoint, execution, run_event, savepoint
+from millstream.control.metadata.tables.nodes import node
+from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, run_event, savepoint
 from millstream.control.metadata.tables.schedules import schedule_fire
 from millstream.control.nodes import calling
 from millstream.control.nodes.calling import ChannelCalls
@@ -67,6 +69,51 @@ def test_checkpoints_by_job_and_runs_by_age_and_number(metadata, clock, act, job
         start(a, "orders", StartOptions())
     Retention(metadata).round()
     assert [count(table) for table in (execution, checkpoint, savepoint)] == [100, 10, 1]
+    assert Retention(metadata).round() == 0
+
+
+def test_letters_of_a_run_that_lasts_are_kept_by_step(metadata, clock, act, job, count, monkeypatch):
+    monkeypatch.setattr(retention, "KEPT_LETTERS", 5)
+    with act() as a:
+        run = start(a, "orders", StartOptions()).execution_id
+        for number, step in itertools.product(range(8), ("seldom", "often")):
+            if step == "often" or number < 3:
+                row = {"execution_id": run, "epoch": number, "step_uid": step, "reason": "r", "count": 1}
+                a.connection.execute(insert(dead_letter).values(**row, create_time=clock.now))
+    Retention(metadata).round()
+    with act() as a:
+        left = select(dead_letter.c.step_uid, dead_letter.c.epoch).order_by(dead_letter.c.id)
+        found = [tuple(row) for row in a.connection.execute(left)]
+    assert sorted(found) == [("often", each) for each in range(3, 8)] + [("seldom", each) for each in range(3)]
+    assert Retention(metadata).round() == 0
+
+
+def test_nodes_that_are_gone_and_savepoints_that_were_disposed_of(metadata, clock, act, job):
+    told = {"boot": "b", "slots": 1, "labels": {}, "version": "0", "details": {}, "started_at": clock.now}
+    known = {"job_id": job.id, "format": "canonical", "path": "/sp"}
+    kept = {"route": "r", "body_sha256": "", "answer_code": "202", "kind": "dispose", "status": "done"}
+    with act() as a:
+        busy = start(a, "orders", StartOptions()).execution_id
+        a.connection.execute(execution.update().where(execution.c.execution_id == busy).values(node_id="busy"))
+        seen = {"gone": 31, "crashed": 31, "lately": 29, "cordoned": 99, "busy": 31}
+        states = {"gone": "GONE", "lately": "GONE", "cordoned": "CORDONED"}
+        for name, days in seen.items():
+            state = states.get(name, "ACTIVE")
+            a.connection.execute(insert(node).values(**told, id=name, state=state, heartbeat_at=clock.now - days * DAY))
+        for name, status, days in [
+            ("old", "DISPOSED", 181), ("asked", "DISPOSED", 182), ("young", "DISPOSED", 179), ("ready", "READY", 999)
+        ]:  # fmt: skip
+            made = insert(savepoint).values(**known, trigger_id=name, status=status, create_time=clock.now - days * DAY)
+            made = a.connection.execute(made.returning(savepoint.c.id)).scalar_one()
+            if name == "asked":
+                lately = {"create_time": clock.now, "end_time": clock.now, "idempotency_key": "k"}
+                a.connection.execute(
+                    insert(operation).values(**kept, **lately, id="o", actor="a", target=f"savepoint:{made}")
+                )
+    Retention(metadata).round()
+    with act() as a:
+        assert set(a.connection.execute(select(node.c.id)).scalars()) == {"lately", "cordoned", "busy"}
+        assert set(a.connection.execute(select(savepoint.c.trigger_id)).scalars()) == {"asked", "young", "ready"}
     assert Retention(metadata).round() == 0
 
 

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Select, String, Table, cast, delete, func, literal, select, tuple_, update
 
-from millstream.control.lifecycle.states import FINAL
+from millstream.control.lifecycle.states import FINAL, OPEN
 from millstream.control.metadata.database import Metadata
 from millstream.control.metadata.tables.access import audit, operation
+from millstream.control.metadata.tables.nodes import node
 from millstream.control.metadata.tables.runs import checkpoint, dead_letter, execution, run_event, savepoint
 from millstream.control.metadata.tables.schedules import schedule_fire
 from millstream.errors import ExternalFailure
@@ -24,6 +25,9 @@ KEPT_RUNS = 100
 """Of each job, however old."""
 KEPT_CHECKPOINTS = 10
 """Of each slot of a job, and of those that failed: rows of the index. Manifests are pruned by the job's own retention."""
+KEPT_LETTERS = 1000
+"""Of each step of a run: rows of the index. The letters themselves are where the job's sink put them."""
+NODES = dt.timedelta(days=30)
 BATCH = 500
 _BATCHES = 40
 """Of one kind in one round: the rest follows in the next."""
@@ -92,6 +96,31 @@ def _checkpoints(connection: Connection, _: dt.datetime) -> int:
     return _delete(connection, checkpoint, select(checkpoint).where(checkpoint.c.id.in_(older)))
 
 
+def _letters(connection: Connection, _: dt.datetime) -> int:
+    """All but the newest of each step of a run, which may go on for years."""
+    of_step = dead_letter.c.execution_id, dead_letter.c.step_uid
+    rank = func.row_number().over(partition_by=of_step, order_by=dead_letter.c.id.desc())
+    ranked = select(dead_letter.c.id, rank.label("rank")).subquery()
+    older = select(ranked.c.id).where(ranked.c.rank > KEPT_LETTERS)
+    return _delete(connection, dead_letter, select(dead_letter).where(dead_letter.c.id.in_(older)))
+
+
+def _nodes(connection: Connection, now: dt.datetime) -> int:
+    """Those not heard of for long, as machines of a cloud that come and go; a cordon stays, and whoever answers for a run."""
+    has_run = select(execution.c.id).where(execution.c.node_id == node.c.id, execution.c.status.in_(OPEN))
+    silent = node.c.heartbeat_at < now - NODES, node.c.state != "CORDONED", ~has_run.exists()
+    return _delete(connection, node, select(node).where(*silent))
+
+
+def _savepoints(connection: Connection, now: dt.datetime) -> int:
+    """Those that were disposed of, old ones, when nobody asks any more what came of it."""
+    asked = select(operation.c.id).where(
+        operation.c.target == literal("savepoint:").concat(cast(savepoint.c.id, String))
+    )
+    gone = savepoint.c.status == "DISPOSED", savepoint.c.create_time < now - RUNS, ~asked.exists()
+    return _delete(connection, savepoint, select(savepoint).where(*gone))
+
+
 def _runs(connection: Connection, now: dt.datetime) -> int:
     """Runs that ended long ago and are not among the last of their job, with what belongs to them; savepoints stay."""
     rank = func.row_number().over(partition_by=execution.c.job_id, order_by=execution.c.id.desc())
@@ -105,4 +134,14 @@ def _runs(connection: Connection, now: dt.datetime) -> int:
     return len(runs)
 
 
-_STEPS: tuple[Step, ...] = (_events, _operations, _checkpoints, _fires, _audit, _runs)
+_STEPS: tuple[Step, ...] = (
+    _events,
+    _operations,
+    _checkpoints,
+    _letters,
+    _fires,
+    _audit,
+    _savepoints,
+    _nodes,
+    _runs,
+)
