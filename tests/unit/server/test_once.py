@@ -116,7 +116,7 @@ def test_a_token_is_not_made_under_a_key(caller):
 class TestVersionsSeen:
     def test_a_change_says_what_was_seen(self, caller):
         made = caller.post("/v1/jobs", json=job_body())
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         assert caller.put("/v1/jobs/orders", json=body).json()["code"] == "REST-020"
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": '"9.9.-"'}).status_code == 412
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": "rubbish"}).status_code == 412
@@ -127,7 +127,7 @@ class TestVersionsSeen:
 
     def test_of_eight_changes_one_is_made(self, caller, both):
         seen = caller.post("/v1/jobs", json=job_body()).headers["etag"]
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         answers = together(8, lambda: caller.put("/v1/jobs/orders", json=body, headers={"If-Match": seen}))
         assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
         assert counted(both, job_version.c.version) == 2
@@ -149,7 +149,7 @@ class TestVersionsSeen:
         now = caller.get("/v1/jobs/orders", headers={"If-None-Match": seen})
         assert (now.status_code, now.json()["run"]["status"]) == (200, "SCHEDULED")
         # A run that moves is no change of the job: who saw the job before may change it.
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": seen}).status_code == 200
 
     def test_a_job_with_an_open_run_stays(self, caller):
