@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 from tests.unit.server.world import NOON, bearer, definition, job_body, service_of, tokens_of
 
 from millstream.control.act import acting
+from millstream.control.dispatcher.definitions import change
 from millstream.control.metadata.tables.jobs import job_version
 from millstream.control.metadata.tables.runs import execution, savepoint
 from millstream.server.app import create_app
@@ -231,3 +232,22 @@ def test_savepoints_are_listed_and_disposed_of(caller, both):
     assert answer.status_code == 202
     assert caller.get(answer.headers["location"]).json()["status"] in ("pending", "failed", "done")
     assert caller.delete(f"/v1/savepoints/{listed['id']}").json()["code"] == "REST-033"
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
+def test_what_changes_while_it_is_compared_is_a_stale_version(caller, both, clock, method):
+    etag = caller.post("/v1/jobs", json=job_body()).headers["etag"]
+    body = {"PATCH": {"enabled": True}, "PUT": job_body()}.get(method)
+    answers, told = [], {"If-Match": etag}
+    asking = threading.Thread(
+        target=lambda: answers.append(caller.request(method, "/v1/jobs/orders", json=body, headers=told))
+    )
+    clock.forward(1)
+    with acting(both) as act:
+        change(act, "orders", enabled=False)
+        asking.start()
+        asking.join(1)  # it reads what is there, or waits
+        assert asking.is_alive()
+    asking.join(30)
+    assert [each.status_code for each in answers] == [412], answers[0].text
+    assert caller.get("/v1/jobs/orders").json()["enabled"] is False
