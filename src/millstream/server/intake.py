@@ -1,7 +1,8 @@
-"""The intake: bodies are counted while they are read, and looked through before anybody parses them again."""
+"""The intake: bodies are counted and timed while they are read, and looked through before anybody parses them again."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream.errors import RequestRefused
 from millstream.server.facts import facts_of
+from millstream.server.limits import Limits
 from millstream.server.refusing import refuse, refused
 from millstream.server.service import Service
 
@@ -34,8 +36,11 @@ class BodyIntake:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on with its whole body."""
-        if scope["type"] != "http" or STREAMED.fullmatch(scope["path"]):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if STREAMED.fullmatch(scope["path"]):
+            await self._app(scope, _paced(receive, self._limits), send)
             return
         body = await self._read(scope, receive)
         facts_of(scope).body_sha256 = hashlib.sha256(body).hexdigest()
@@ -51,16 +56,50 @@ class BodyIntake:
             raise _too_large(most)
         parts: list[bytes] = []
         size = 0
+        until = _now() + self._limits.body_seconds
         while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return b"".join(parts)
+            message = await _in_time(receive, until)
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > most:
                 raise _too_large(most)
             if not message.get("more_body", False):
                 return b"".join(parts)
+
+
+def _paced(receive: Receive, limits: Limits) -> Receive:
+    """The same, of a client that has to keep up a rate: what came early is no leave to pause."""
+    begun = _now()
+    size, is_whole = 0, False
+
+    async def next_piece() -> Message:
+        nonlocal size, is_whole
+        if is_whole:
+            return await receive()
+        until = min(begun + size / limits.archive_rate, _now()) + limits.body_seconds
+        message = await _in_time(receive, until)
+        size += len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return next_piece
+
+
+async def _in_time(receive: Receive, until: float) -> Message:
+    try:
+        async with asyncio.timeout_at(until):
+            message = await receive()
+    except TimeoutError:
+        hint = "send it faster, or less at once"
+        headers = {"Connection": "close"}  # or what is left of it would be waited for
+        refuse("REST-008", "the body did not come in time", hint=hint, headers=headers)
+    if message["type"] == "http.disconnect":
+        refuse("REST-009", "the client left before its body was whole", hint="send it again")
+    return message
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

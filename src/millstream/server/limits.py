@@ -16,6 +16,10 @@ class Limits:
     """What the service takes from one caller."""
 
     body_bytes: int = 1024 * 1024
+    body_seconds: float = 30.0
+    """For the whole of a body; of an archive, for its next piece."""
+    archive_rate: int = 16 * 1024
+    """Bytes per second that an archive has to come with, behind its first seconds."""
     json_depth: int = 32
     requests_per_second: float = 20.0
     burst: int = 60

@@ -16,6 +16,8 @@ STATUSES: Mapping[str, int] = {
     "REST-005": 400,
     "REST-006": 422,
     "REST-007": 422,
+    "REST-008": 408,
+    "REST-009": 400,
     "REST-010": 401,
     "REST-011": 403,
     "REST-012": 403,

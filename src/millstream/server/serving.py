@@ -9,6 +9,7 @@ from pathlib import Path
 import uvicorn
 
 from millstream.server.app import create_app
+from millstream.server.patience import PatientProtocol
 from millstream.server.service import Service
 
 _GRACE_SECONDS = 5
@@ -21,6 +22,7 @@ def server_of(
     app = create_app(service)
     config = uvicorn.Config(
         app,
+        http=PatientProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -3,6 +3,7 @@
 import dataclasses
 
 from millstream.contract.driver_protocol import DriverReport
+from millstream.driver.service.journal import JOURNALED
 
 
 @dataclasses.dataclass
@@ -103,9 +104,9 @@ class FakeDrivers:
 
     def last_words(self, run, token, *, after):
         driver = self.drivers.get((run, token))
-        if driver is None or not any(each.type == "result" for each in driver.words):
+        if driver is None or (driver.is_alive and not any(each.type == "result" for each in driver.words)):
             return []
-        return [each for each in driver.words if each.seq > after]
+        return [each for each in driver.words if each.seq > after and each.type in JOURNALED]
 
     def stop(self, run, token):
         self.stopped.append(run)

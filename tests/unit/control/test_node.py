@@ -208,6 +208,23 @@ def test_last_words_that_came_by_the_disk_only(machine, run, row):
     assert (row(run).status, row(run).processed_records) == ("COMPLETED", 33)
 
 
+@pytest.mark.parametrize("is_another_process", [False, True])
+def test_what_a_killed_driver_published_while_nobody_listened_counts(machine, run, row, is_another_process):
+    driver = machine.drivers[run]
+    driver.runs()
+    driver.epoch(0, rows=10)
+    machine.round()
+    driver.is_connected = False
+    for number in (1, 2, 3):
+        driver.epoch(number, rows=33)
+    driver.is_alive = False
+    if is_another_process:
+        machine.start()
+    machine.round(3)
+    assert (row(run).status, row(run).error_code) == ("SCHEDULED", "CTL-052")
+    assert (row(run).processed_records, row(run).progress["epoch"]) == (10 + 3 * 33, 3)
+
+
 def test_a_driver_that_hangs_is_asked_and_then_ended(machine, run, row):
     driver = machine.drivers[run]
     driver.runs()

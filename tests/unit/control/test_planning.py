@@ -1,10 +1,15 @@
 """Definitions compiled in a process of their own: data runs no code, code runs apart, and what is wrong is told as it is."""
 
+import subprocess
+import time
+from pathlib import Path
+
 import pytest
 
 from millstream.contract.reach import Reach
-from millstream.control.dispatcher.planning import planned_apart
-from millstream.errors import InvalidPlan, InvalidStep, StepFailed
+from millstream.control.dispatcher import planning
+from millstream.control.dispatcher.planning import planned_apart, told_by
+from millstream.errors import ExternalFailure, InvalidPlan, InvalidStep, StepFailed
 
 STEPS = [{"source": "ticks", "from": {"rate": {"rows_per_second": 100}}}, {"sink": "out", "to": {"print": {}}}]
 
@@ -111,3 +116,25 @@ def test_columns_are_not_asked_of_private_networks_either():
     del definition["document"]["steps"][0]["schema"]
     with pytest.raises(StepFailed, match="HTTP-030"):
         plan(definition)
+
+
+def lives(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_what_a_file_started_ends_with_the_process_that_took_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "_SECONDS", 0.2)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = ["sh", "-c", f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; wait"]
+    child = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+    end = time.monotonic() + 20
+    while not (tmp_path / "pid").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    with pytest.raises(ExternalFailure, match="was not compiled"):
+        told_by(child, {}, code=None, parallelism=None, reach=Reach())
+    pid = int((tmp_path / "pid").read_text())
+    while lives(pid):
+        assert time.monotonic() < end, "what it started goes on"
+        time.sleep(0.01)

@@ -58,11 +58,11 @@ def test_jobs_and_runs(client):
     made = client.jobs.submit(definition(), settings={"engine": "local"})
     assert (made.name, made.version) == ("orders", 1)
     seen = client.jobs.get("orders")
-    assert client.jobs.change(seen, definition(path="elsewhere/")).version == 2
+    assert client.jobs.change(seen, definition(path="/elsewhere")).version == 2
     with pytest.raises(StaleVersion):
         client.jobs.change(seen, definition())
     assert [each.version for each in client.jobs.versions("orders")] == [2, 1]
-    assert "elsewhere/" in client.jobs.diff("orders", 2).diff
+    assert "/elsewhere" in client.jobs.diff("orders", 2).diff
     assert client.jobs.plan("orders", layer="stream").text
     assert client.jobs.validate(definition("other")).name == "other"
     run = client.jobs.start("orders", trigger_id="one")

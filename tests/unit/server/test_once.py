@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from tests.unit.server.world import NOON, bearer, definition, job_body, service_of, tokens_of
 
 from millstream.control.act import acting
+from millstream.control.dispatcher.definitions import change
 from millstream.control.metadata.tables.jobs import job_version
 from millstream.control.metadata.tables.runs import execution, savepoint
 from millstream.server.access.tokens import create_token
@@ -145,7 +146,7 @@ def test_a_token_is_not_made_under_a_key(caller):
 class TestVersionsSeen:
     def test_a_change_says_what_was_seen(self, caller):
         made = caller.post("/v1/jobs", json=job_body())
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         assert caller.put("/v1/jobs/orders", json=body).json()["code"] == "REST-020"
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": '"9.9.-"'}).status_code == 412
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": "rubbish"}).status_code == 412
@@ -156,7 +157,7 @@ class TestVersionsSeen:
 
     def test_of_eight_changes_one_is_made(self, caller, both):
         seen = caller.post("/v1/jobs", json=job_body()).headers["etag"]
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         answers = together(8, lambda: caller.put("/v1/jobs/orders", json=body, headers={"If-Match": seen}))
         assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
         assert counted(both, job_version.c.version) == 2
@@ -178,7 +179,7 @@ class TestVersionsSeen:
         now = caller.get("/v1/jobs/orders", headers={"If-None-Match": seen})
         assert (now.status_code, now.json()["run"]["status"]) == (200, "SCHEDULED")
         # A run that moves is no change of the job: who saw the job before may change it.
-        body = {"dag_definition": definition(path="b/")}
+        body = {"dag_definition": definition(path="/b")}
         assert caller.put("/v1/jobs/orders", json=body, headers={"If-Match": seen}).status_code == 200
 
     def test_a_job_with_an_open_run_stays(self, caller):
@@ -260,3 +261,22 @@ def test_savepoints_are_listed_and_disposed_of(caller, both):
     assert answer.status_code == 202
     assert caller.get(answer.headers["location"]).json()["status"] in ("pending", "failed", "done")
     assert caller.delete(f"/v1/savepoints/{listed['id']}").json()["code"] == "REST-033"
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
+def test_what_changes_while_it_is_compared_is_a_stale_version(caller, both, clock, method):
+    etag = caller.post("/v1/jobs", json=job_body()).headers["etag"]
+    body = {"PATCH": {"enabled": True}, "PUT": job_body()}.get(method)
+    answers, told = [], {"If-Match": etag}
+    asking = threading.Thread(
+        target=lambda: answers.append(caller.request(method, "/v1/jobs/orders", json=body, headers=told))
+    )
+    clock.forward(1)
+    with acting(both) as act:
+        change(act, "orders", enabled=False)
+        asking.start()
+        asking.join(1)  # it reads what is there, or waits
+        assert asking.is_alive()
+    asking.join(30)
+    assert [each.status_code for each in answers] == [412], answers[0].text
+    assert caller.get("/v1/jobs/orders").json()["enabled"] is False

@@ -54,12 +54,12 @@ def plan_here(definition, *, code, parallelism):
     return msgspec.convert(plan_facts(definition, code, parallelism, Reach(private=True)), Planned)
 
 
-def definition(name="orders", path="out/"):
+def definition(name="orders", path="/data/out"):
     """A small declarative job."""
     return {
         "job": name,
         "steps": [
-            {"source": "rows", "from": {"files": {"path": "in/", "format": "json"}}, "schema": "n long"},
+            {"source": "rows", "from": {"files": {"path": "/data/in", "format": "json"}}, "schema": "n long"},
             {"sink": "out", "to": {"files": {"path": path}}},
         ],
     }

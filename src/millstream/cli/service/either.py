@@ -8,9 +8,8 @@ import typer
 
 from millstream.cli.service.contexts import connect
 from millstream.cli.service.jobs import run_named
-from millstream.cli.service.runs import done
+from millstream.cli.service.runs import done, ended_well
 from millstream.cli.show import json_text
-from millstream.errors import InvalidStep
 
 _FILES = (".py", ".yaml", ".yml", ".json")
 _MODES = {"drain": "drain", "suspend": "suspend", "cancel": "cancel", "savepoint": "export_savepoint"}
@@ -37,12 +36,6 @@ def ask_service(
         if not as_json:
             done(client, operation, wait=True, timeout=timeout)
             return
-        ended = client.wait(operation, timeout=timeout)
-        result = ended.result or {}
-        if ended.status == "failed":
-            error = ended.error or {}
-            raise InvalidStep(
-                error.get("message") or "it could not be done", code=error.get("code"), hint="see the run"
-            )
+        result = ended_well(client, operation, timeout=timeout).result or {}
         place = result.get("path") or result.get("savepoint")
         typer.echo(json_text({"id": operation, "action": action, "run": run.id, "savepoint": place}))

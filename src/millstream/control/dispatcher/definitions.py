@@ -143,6 +143,16 @@ def job_of(act: Act, name: str) -> Row[Any]:
     return row
 
 
+def held_job(act: Act, name: str) -> Row[Any]:
+    """The same, which nobody else changes until the transaction ends; runs of it may begin."""
+    matching = job_definition.c.id == job_of(act, name).id, job_definition.c.deleted_time.is_(None)
+    held = select(job_definition).where(*matching).with_for_update(key_share=True)
+    row = act.connection.execute(held).first()
+    if row is None:
+        raise unknown_job(name)
+    return row
+
+
 def unknown_job(name: str) -> UnknownName:
     """There is none of that name, or none any more."""
     msg = "there is no such job"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -64,10 +66,16 @@ def told_by(
         try:
             out, problems = child.communicate(asked, _SECONDS)
         except subprocess.TimeoutExpired:
-            child.kill()
+            _end(child)
             msg = f"the job was not compiled in {_SECONDS:g} s"
             raise ExternalFailure(msg, code="CTL-028", hint="see what its file does when it is imported") from None
         return _told(subprocess.CompletedProcess(child.args, child.returncode, out, problems))
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """With all that it started, which is of its session: it is our child yet, so that the number is nobody else's."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _told(child: subprocess.CompletedProcess[str]) -> Planned:

@@ -1,4 +1,4 @@
-"""What a driver that ended left in its folder for a node that was not there to hear it."""
+"""What a driver that ended, or was ended, left in its folder for a node that was not there to hear it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from millstream.contract.run_folder import DriverFolder
 _REPORT = msgspec.json.Decoder(DriverReport)
 
 
-def last_words(folder: DriverFolder, token: int, *, after: int) -> list[DriverReport]:
-    """The reports of a driver that ended in order: those of its journal behind a number, and its result.
+def last_words(folder: DriverFolder, token: int, *, after: int, is_gone: bool) -> list[DriverReport]:
+    """The reports of a driver behind a number: those of its journal, and its result, when it ended in order.
+
+    Of one that was killed, and so has no result, what its journal has: its epochs are published, though nobody was told.
 
     Raises:
         BadRunFolder: the result cannot be read.
     """
     result = folder.read_result()
-    if result is None or result.token != token:
-        return []
-    return [*(each for each in _journal(folder) if after < each.seq < result.seq), result]
+    if result is not None and result.token == token:
+        return [*(each for each in _journal(folder) if after < each.seq < result.seq), result]
+    return [each for each in _journal(folder) if each.token == token and each.seq > after] if is_gone else []
 
 
 def _journal(folder: DriverFolder) -> list[DriverReport]:

@@ -208,7 +208,7 @@ class DriverLink:
     def _has_taken_last_words(self) -> bool:
         """Whether nothing is left of a process that is gone: what it told at last is taken, or it told nothing."""
         try:
-            words = last_words(self._folder, self._spec.token, after=self.last_seq)
+            words = last_words(self._folder, self._spec.token, after=self.last_seq, is_gone=True)
         except BadRunFolder as problem:
             _log.warning("the result of run %s cannot be read: %s", self._spec.run, problem)
             return True

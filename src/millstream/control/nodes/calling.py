@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import re
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from millstream.control.refusals import UnknownName
 from millstream.errors import ExternalFailure
 
 _SECONDS = 15.0
+_CHARACTER_BYTES = 4
+"""The longest one: parts that are shorter might have none."""
 _ACTOR = re.compile(r"node:(.+)")
 
 
@@ -53,9 +56,10 @@ class ChannelCalls:
     def log(self, run: str, stream: str, offset: int, limit: int) -> dict[str, Any]:
         """A part of a log of its newest attempt, where the next part begins, and how long the log is now."""
         place = self._place(run)
-        part = self._ask(place, "log", token=place.token, name=f"{stream}.log", offset=offset, limit=limit)
-        text = base64.b64decode(part["content"]).decode("utf-8", "replace")
-        return {"text": text, "next": part["next_offset"], "size": part["size"]}
+        most = max(limit, _CHARACTER_BYTES)
+        return _in_characters(
+            self._ask(place, "log", token=place.token, name=f"{stream}.log", offset=offset, limit=most)
+        )
 
     def logs(self, run: str) -> list[str]:
         """The names of its logs."""
@@ -97,6 +101,14 @@ class ChannelCalls:
 
     def _ask(self, place: RunPlace, question: str, **asked: object) -> Any:
         return answered_by(f"{place.address}/runs/{place.run}/{question}", place.key, **asked)
+
+
+def _in_characters(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a log up to its last whole character; the next one begins there. Where the log ends so does what there is."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(base64.b64decode(part["content"]))
+    behind, size, held = part["next_offset"], part["size"], len(decoder.getstate()[0])
+    return {"text": text, "next": behind - held, "size": size - held if behind == size else size}
 
 
 def last_owner(act: Act, run: Row[Any]) -> tuple[str | None, int]:

@@ -66,7 +66,7 @@ class DriverHost(Protocol):
         ...
 
     def last_words(self, run: str, token: int, *, after: int) -> list[DriverReport]:
-        """What a driver that ended in order left behind: reports behind a number, the result last; else nothing."""
+        """What a driver that ended left behind: reports behind a number, the result last; of one that was killed without it."""
         ...
 
     def stop(self, run: str, token: int) -> None:

@@ -75,9 +75,10 @@ class LocalDrivers:
         return None if identity is None else is_alive(identity)
 
     def last_words(self, run: str, token: int, *, after: int) -> list[DriverReport]:
-        """What a driver that ended in order left behind: its journal behind a number, and its result."""
+        """What a driver that ended left behind: its journal behind a number, and its result, if it ended in order."""
         with contextlib.suppress(BadRunFolder, OSError):
-            return last_words(self.folder(run, token), token, after=after)
+            is_gone = self.is_alive(run, token) is False
+            return last_words(self.folder(run, token), token, after=after, is_gone=is_gone)
         return []
 
     def stop(self, run: str, token: int) -> None:

@@ -47,15 +47,19 @@ class LineSocket:
         self._spec, self._reports, self._hello, self._take = spec, reports, hello, take
         self._lock = threading.Lock()
         self._node: _NodeConnection | None = None
+        self._is_closed = threading.Event()
         self._listening = _listening(folder)
         threading.Thread(target=self._accept, name="millstream-socket", daemon=True).start()
 
     def _accept(self) -> None:
-        while True:
+        while not self._is_closed.is_set():
             try:
                 connected, _ = self._listening.accept()
-            except OSError:  # it was closed
-                return
+            except OSError as problem:
+                # It was closed; or there are too many open files for now, and the node comes again.
+                if not self._is_closed.wait(_LOOK_SECONDS):
+                    _log.warning("a node could not be listened to: %s", problem)
+                continue
             threading.Thread(target=self._serve, args=(connected,), name="millstream-node", daemon=True).start()
 
     def _serve(self, connected: socket.socket) -> None:
@@ -109,6 +113,7 @@ class LineSocket:
 
     def close(self) -> None:
         """Listen no more."""
+        self._is_closed.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()

@@ -1,4 +1,8 @@
-"""Keeps jobs that are data within what the operator lets them reach: once before a run opens anything, never for a row."""
+"""What submitted jobs may reach, looked at once before a run opens anything, never for a row.
+
+Jobs that are data stay within what the operator lets them. Paths of every job are absolute: others would be resolved in the
+folder of each attempt, so that each wrote somewhere else.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,13 @@ from millstream.contract.reach import Reach
 from millstream.errors import StepFailed
 from millstream.graph.operations.endpoints import Sink, Source
 from millstream.graph.stream_graph import StreamGraph, StreamNode
+from millstream.model.connector import ConnectorSpec
 from millstream.model.secret import held_secrets
 from millstream.redaction import REFERENCE
 
 _PATTERN = "*?["
+_PLACES = {"files": "path", "jdbc": "url"}
+"""Options that hold a path of this machine."""
 
 
 def confine_reach(definition: dict[str, Any], reach: Reach) -> None:
@@ -29,13 +36,14 @@ def check_reach(definition: dict[str, Any], stream: StreamGraph, reach: Reach) -
     """Refuse a job whose connectors would go further; parameters have their values by now.
 
     Raises:
-        StepFailed: (CTL-130) into private networks, (CTL-131) to files of the service.
+        StepFailed: (CTL-130) into private networks, (CTL-131) to files of the service, (CTL-132) to a folder of the attempt.
     """
-    if not _is_data(definition):
-        return
     for node in stream.nodes:
         match node.operation:
             case Source(connector=connector) | Sink(connector=connector):
+                _check_place(node, connector)
+                if not _is_data(definition):
+                    continue
                 if connector.name == "http" and connector.options.get("allow_private") and not reach.private:
                     raise _private(node)
                 for text in _texts(dict(connector.options)):
@@ -52,6 +60,21 @@ def _private(node: StreamNode) -> StepFailed:
     return StepFailed(msg, code="CTL-130", step=node.id, found="allow_private", hint=hint)
 
 
+def _check_place(node: StreamNode, connector: ConnectorSpec) -> None:
+    """A parameter or secret that has no value yet may be an absolute path: the run that has it looks again."""
+    told = str(connector.options.get(_PLACES.get(connector.name, ""), ""))
+    path = _whole_path(_with_secrets(told))
+    if not path or path.startswith("${") or Path(path).is_absolute():
+        return
+    msg = "the path is relative, and each attempt of a run works in a folder of its own, which is removed"
+    hint = "name an absolute path, or a parameter that is one"
+    raise StepFailed(msg, code="CTL-132", step=node.id, found=told, hint=hint)
+
+
+def _with_secrets(text: str) -> str:
+    return REFERENCE.sub(lambda found: held_secrets().get(found[1], found[0]), text)
+
+
 def _texts(value: Any) -> Iterator[str]:
     match value:
         case str():
@@ -66,7 +89,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _check_text(node: StreamNode, text: str, reach: Reach) -> None:
-    path = _path_of(REFERENCE.sub(lambda found: held_secrets().get(found[1], found[0]), text))
+    path = _path_of(_with_secrets(text))
     if path is None:
         return
     place, mine = Path(os.path.realpath(path)), Path(os.path.realpath("."))
@@ -83,15 +106,19 @@ def _check_text(node: StreamNode, text: str, reach: Reach) -> None:
 
 def _path_of(text: str) -> str | None:
     """The path that a text may mean; of a pattern, what stands before its first sign."""
+    path = _whole_path(text)
+    return path[: min((path.find(sign) for sign in _PATTERN if sign in path), default=len(path))] or None
+
+
+def _whole_path(text: str) -> str:
     if "\0" in text:
-        return None
+        return ""
     try:
         parts = urlsplit(text) if "://" in text or text.startswith("file:") else None
     except ValueError:
-        return None
+        return ""
     if parts is not None and parts.scheme == "sqlite":
         text = unquote(parts.path.removeprefix("/"))
     elif parts is not None:
         text = unquote(parts.path) if parts.scheme == "file" else ""
-    cut = min((text.find(sign) for sign in _PATTERN if sign in text), default=len(text))
-    return text[:cut] or None
+    return text

@@ -80,8 +80,7 @@ def test_code_does_what_it_likes():
         "/",
         "file://{root}/data",
         "file://{root}/d%61ta",
-        "../../../../admin.token",
-        "../../8888.1",
+        "{root}/data/node/runs/4f1c.1/work/../../8888.1",
         "${{secret:PLACE}}/admin.token",
         "${{param:place}}/admin.token",
     ],
@@ -92,21 +91,53 @@ def test_files_of_the_service_are_closed(service, tmp_path, path, monkeypatch):
     refused(document, service, "CTL-131", params={"place": f"{tmp_path}/data"})
 
 
-@pytest.mark.parametrize("path", ["{root}/data2", "{root}/out", "in/", "./x", "file://{root}/out"])
+@pytest.mark.parametrize("path", ["{root}/data2", "{root}/out", "file://{root}/out"])
 def test_other_files_are_not(service, tmp_path, path):
     checked(reading(files(path.format(root=tmp_path))), service)
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite:///{root}/elsewhere.db", "sqlite:///{root}/data/metadata.db", "sqlite:///../../../metadata.db"]
+    "url",
+    ["sqlite:///{root}/elsewhere.db", "sqlite:///{root}/data/metadata.db", "sqlite:///{root}/x/../data/metadata.db"],
 )
 def test_tables_of_the_service_are_closed(service, tmp_path, url):
     sink = {"jdbc": {"url": url.format(root=tmp_path), "table": "api_token"}}
-    refused(reading(files("in/"), sink), service, "CTL-131")
+    refused(reading(files("/in"), sink), service, "CTL-131")
 
 
 def test_where_sinks_write(service, tmp_path):
-    refused(reading(files("in/"), {"files": {"path": f"{tmp_path}/data/artifacts"}}), service, "CTL-131")
-    checked(reading(files("in/"), {"files": {"path": "out/"}}), service)
-    checked(reading(files("in/"), {"jdbc": {"url": f"sqlite:///{tmp_path}/mine.db", "table": "t"}}), service)
+    refused(reading(files("/in"), {"files": {"path": f"{tmp_path}/data/artifacts"}}), service, "CTL-131")
+    checked(reading(files("/in"), {"files": {"path": f"{os.getcwd()}/out"}}), service)
+    checked(reading(files("/in"), {"jdbc": {"url": f"sqlite:///{tmp_path}/mine.db", "table": "t"}}), service)
     assert os.getcwd().startswith(str(tmp_path / "data")), "its own folder is below one that is closed"
+
+
+RELATIVE = ["out/", "./out", "../../../../x", "~/out", "*.json", "file:out", "x/${param:day}"]
+
+
+@pytest.mark.parametrize("path", RELATIVE)
+@pytest.mark.parametrize("kind", ["declarative", "code"])
+def test_a_path_that_each_attempt_would_resolve_elsewhere_is_refused(service, path, kind):
+    params = {"params": {"day": "string"}}
+    with pytest.raises(StepFailed) as problem:
+        checked(reading(files(path), **params), service, kind=kind)
+    assert (problem.value.code, problem.value.step, problem.value.found) == ("CTL-132", "s", path)
+    assert "absolute" in problem.value.hint
+    refused(reading(files("/in"), {"files": {"path": path}}, **params), service, "CTL-132", kind=kind)
+
+
+def test_a_table_in_a_file_of_each_attempt_is_refused():
+    refused(reading(files("/in"), {"jdbc": {"url": "sqlite:///mine.db", "table": "t"}}), Reach(), "CTL-132")
+
+
+def test_a_parameter_may_be_an_absolute_path_until_it_has_a_value(service, tmp_path):
+    document = reading(files("${param:place}/in"), params={"place": "string"})
+    checked(document, service)
+    checked(document, service, params={"place": str(tmp_path / "mine")})
+    refused(document, service, "CTL-132", params={"place": "mine"})
+
+
+def test_bad_records_have_an_absolute_path_too(service):
+    document = reading(files("/in"))
+    document["steps"][0]["on_error"] = {"dead_letter": {"files": {"path": "dead/"}}}
+    refused(document, service, "CTL-132")

@@ -128,7 +128,7 @@ def change_job(name: Name, body: JobBody, asking: Asks, answer: Response, *, if_
         expect(definitions.job_of(act, name), if_match, required=True)
     job = submission_of(asking, body)
     with asking.acting() as act:
-        before = definitions.job_of(act, name)
+        before = definitions.held_job(act, name)
         expect(before, if_match)
         row = definitions.new_version(act, name, job, expected=before.version)
         settle(asking, act, row.id, body)
@@ -140,7 +140,7 @@ def change_job(name: Name, body: JobBody, asking: Asks, answer: Response, *, if_
 def patch_job(name: Name, body: JobChange, asking: Asks, answer: Response, *, if_match: IfMatch = None) -> JobShown:
     """Change what needs no new version."""
     with asking.acting() as act:
-        before = definitions.job_of(act, name)
+        before = definitions.held_job(act, name)
         expect(before, if_match)
         row = definitions.change(act, name, **body.model_dump(exclude_none=True))
         asking.audit(act, "job.patch", name, before=_facts(before), after=_facts(row))
@@ -151,7 +151,7 @@ def patch_job(name: Name, body: JobChange, asking: Asks, answer: Response, *, if
 def delete_job(name: Name, asking: Asks, *, if_match: IfMatch = None) -> None:
     """Its settings, schedule and hooks go, its runs, checkpoint and savepoints stay; 409 while a run of it has not ended."""
     with asking.acting() as act:
-        before = definitions.job_of(act, name)
+        before = definitions.held_job(act, name)
         _demand_author(asking, before)
         expect(before, if_match)
         definitions.delete(act, name)

@@ -25,8 +25,8 @@ EXAMPLE: dict[str, Any] = {
     "dag_definition": {
         "job": "orders",
         "steps": [
-            {"source": "rows", "from": {"files": {"path": "in/", "format": "json"}}, "schema": "n long"},
-            {"sink": "out", "to": {"files": {"path": "out/"}}},
+            {"source": "rows", "from": {"files": {"path": "/data/in", "format": "json"}}, "schema": "n long"},
+            {"sink": "out", "to": {"files": {"path": "/data/out"}}},
         ],
     },
     "settings": {"engine": "local"},

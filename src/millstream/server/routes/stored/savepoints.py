@@ -12,6 +12,7 @@ from sqlalchemy import Row, Select, select, update
 
 from millstream.control.act import Act
 from millstream.control.dispatcher.definitions import job_of
+from millstream.control.dispatcher.needed import refuse_needed
 from millstream.control.metadata.tables.jobs import job_definition
 from millstream.control.metadata.tables.runs import execution, savepoint
 from millstream.control.operations import open_operation
@@ -78,10 +79,14 @@ def get_savepoint(savepoint: SavepointId, asking: Asks) -> SavepointShown:
     summary="Dispose of a savepoint",
 )
 def dispose_savepoint(savepoint: SavepointId, asking: Asks) -> Response:
-    """It can be started from no more; the operation says when its files are gone."""
+    """It can be started from no more; the operation says when its files are gone.
+
+    409 while a run that has not ended, or a job's next start, begins with it.
+    """
 
     def effect(act: Act) -> ActAnswer:
         row = savepoint_row(act, savepoint)
+        refuse_needed(act, row)
         _dispose(act, row)
         identifier = open_operation(act, "dispose", f"savepoint:{row.id}", path=row.path)
         asking.audit(act, "savepoint.dispose", str(row.id), before={"job": row.job_name, "path": row.path})
