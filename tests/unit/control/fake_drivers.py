@@ -58,6 +58,7 @@ class FakeDriver:
             rows_in=rows,
             rows_out=rows,
             seconds=0.5,
+            size=7,
             lag=0,
             counts={"m": {"failed": 1, "skipped": 2, "refused": 1}},
             watermark="-",

@@ -148,7 +148,7 @@ def test_a_run_that_goes_on_is_found_when_its_events_are_forgotten(metadata, clo
     Retention(metadata).round()
     asked = []
     monkeypatch.setattr(
-        calling, "_answered", lambda url, key, **more: asked.append((url, more["token"])) or ["driver.log"]
+        calling, "answered_by", lambda url, key, **more: asked.append((url, more["token"])) or ["driver.log"]
     )
     assert ChannelCalls(metadata).logs(run) == ["driver.log"]
     assert asked == [(f"http://node:1/runs/{run}/logs", 1)]

@@ -101,9 +101,9 @@ def test_a_node_tells_of_its_runs_over_its_channel():
     views.runs = lambda: {"r": Owned()}
     channel = ChannelServer(views)
     try:
-        page = calling._answered(f"{channel.address}/metrics", channel.key)
+        page = calling.answered_by(f"{channel.address}/metrics", channel.key)
         assert 'millstream_rows_in_total{job_name="orders",slot="0"} 10.0' in page
-        told = calling._answered(f"{channel.address}/runs/r/metrics", channel.key)
+        told = calling.answered_by(f"{channel.address}/runs/r/metrics", channel.key)
         assert {"name": "user_gauge", "labels": {"step": "map", "name": "depth", "subtask": "0"}, "value": 2.0} in told
         spread = next(each for each in told if each["name"] == "epoch_duration_seconds")
         assert (spread["count"], spread["sum"]) == (1, 0.5)

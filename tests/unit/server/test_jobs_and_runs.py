@@ -2,9 +2,13 @@
 
 import re
 
+from sqlalchemy import insert
 from starlette.testclient import TestClient
 from tests.unit.server.world import bearer, job_body, tokens_of, whole_service
 
+from millstream.control.act import acting
+from millstream.control.dispatcher.stopping import run_of
+from millstream.control.metadata.tables.runs import savepoint
 from millstream.server.app import create_app
 
 
@@ -52,7 +56,11 @@ def test_examples_of_the_document_can_be_sent(metadata, tmp_path):
         etag = client.post("/v1/jobs", json=job_body()).headers["etag"]
         client.put("/v1/jobs/orders/schedule", json={"type": "cron", "cron": "0 0 * * *"})
         run = client.post("/v1/jobs/orders/runs", json={}).json()["id"]
-        values = {"name": "orders", "run": run, "key": "checkpoint.retention"}
+        saved = {"execution_id": run, "trigger_id": "t", "path": "/s", "format": "canonical", "status": "READY"}
+        with acting(metadata) as act:
+            row = insert(savepoint).values(**saved, job_id=run_of(act, run).job_id, create_time=act.now)
+            number = act.connection.execute(row.returning(savepoint.c.id)).scalar_one()
+        values = {"name": "orders", "run": run, "key": "checkpoint.retention", "savepoint": number}
         for method, path, body in examples_of(app):
             place = path.format(**{**dict.fromkeys(re.findall(r"\{(\w+)\}", path), "x"), **values})
             answer = client.request(
