@@ -141,9 +141,10 @@ def test_a_run_that_goes_on_is_found_when_its_events_are_forgotten(metadata, clo
     with act() as a:
         run = start(a, "orders", StartOptions()).execution_id
     machine = Machine(metadata, clock)
-    machine.node._offer = machine.node._offer._replace(address="http://node:1", channel_key="k")
     machine.node.start()
     machine.round()
+    with act() as a:
+        a.connection.execute(node.update().values(address="http://node:1", channel_key="k"))
     clock.forward(40 * 86_400)
     Retention(metadata).round()
     asked = []

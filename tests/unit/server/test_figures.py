@@ -99,7 +99,7 @@ def test_a_node_tells_of_its_runs_over_its_channel():
 
     views = RunViews(lambda run, token: None)
     views.runs = lambda: {"r": Owned()}
-    channel = ChannelServer(views)
+    channel = ChannelServer(views, None)  # nobody asks for what is stored
     try:
         page = calling.answered_by(f"{channel.address}/metrics", channel.key)
         assert 'millstream_rows_in_total{job_name="orders",slot="0"} 10.0' in page
