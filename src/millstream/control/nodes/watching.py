@@ -46,12 +46,10 @@ class Watching:
         return self._of_silent(owned, now)
 
     def _of_dead(self, owned: OwnedRun) -> str | None:
-        """Its last words may still be on their way, or on the disk."""
-        if any(report.type == "result" for report in list(owned.inbox)):
+        """Its last words may still be on their way, or on the disk: what has come is written down first."""
+        if owned.inbox:
             return None
-        words = self._host.last_words(
-            owned.id, owned.token, after=max([owned.seq, *(each.seq for each in owned.inbox)])
-        )
+        words = self._host.last_words(owned.id, owned.token, after=owned.seq)
         for report in words:
             owned.take(report)
         return None if words else "its driver ended without a word"
