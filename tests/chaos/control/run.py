@@ -122,9 +122,14 @@ class ControlChaos:
         found = []
         for event in failures(self.cluster.metadata):
             at = event.time.timestamp()
-            if "fell silent" in event.cause and not any(begin <= at <= end for begin, end, _ in self._nemesis.troubled):
+            if "fell silent" in event.cause and not self._is_excused(event, at):
                 found.append(f"{event.time}: {event.cause}; {self._before(event, at)}")
         return found
+
+    def _is_excused(self, event, at):
+        """Whether that very node was paused or lost with its machine, or the database away for all."""
+        names = ("database", self.cluster.node(event.cause.split()[1]).name)
+        return any(begin <= at <= end for begin, end, name in self._nemesis.troubled if name in names)
 
     def _before(self, event, at):
         """What was done to the node in the half minute before it was swept, and when it was there again."""
@@ -156,6 +161,7 @@ class ControlChaos:
             **self._judged,
             "stale": self._stale(),
             "longest ownerless seconds": round(self._watcher.ownerless, 1),
+            "ownerless longest": self._watcher.longest,
             "ownerless after 60 s": int(self._watcher.ownerless > _MOST_OWNERLESS),
             "take-over seconds": _times(self._watcher.takeovers),
             "adoption seconds": _times(self._watcher.adoptions),
