@@ -24,12 +24,12 @@ _ARM_SECONDS = 5.0
 class ControlNemesis:
     """Deals faults until the deck is empty; `seconds` bounds the time."""
 
-    def __init__(self, cluster, watcher, *, seed, deck, pause=PAUSE_SECONDS, away=AWAY_SECONDS, reach=0):
+    def __init__(self, cluster, watcher, *, seed, deck, pause=PAUSE_SECONDS, away=AWAY_SECONDS, reach=0, when_up=False):
         self._cluster, self._watcher, self._random = cluster, watcher, random.Random(seed)
         self.points = Points(cluster.folder, random.Random(seed), reach=reach)
         self._deck = list(itertools.chain.from_iterable([name] * count for name, count in deck.items()))
         self._random.shuffle(self._deck)
-        self._pause, self._away = pause, away
+        self._pause, self._away, self._when_up = pause, away, when_up
         self._later, self._numbers = [], itertools.count()
         self._busy, self._armed_at = set(), time.monotonic()
         self.done = collections.Counter()
@@ -135,7 +135,7 @@ class ControlNemesis:
         process.environment = self.points.for_node() if is_node else self.points.for_dispatcher(number)
 
     def _kill_node(self, each=lambda node: True):
-        node = self._free([node for node in self._cluster.nodes if each(node)])
+        node = self._free([node for node in self._cluster.nodes if each(node) and (node.is_up or not self._when_up)])
         if node is None:
             return False
         runs = set(node.drivers().values())

@@ -27,9 +27,21 @@ class ControlChaos:
     """One run of the harness: jobs, faults, judgement."""
 
     def __init__(
-        self, folder, *, seed, deck, endless=8, spark=0, pause=PAUSE_SECONDS, away=AWAY_SECONDS, nodes=2, reach=0
+        self,
+        folder,
+        *,
+        seed,
+        deck,
+        endless=8,
+        spark=0,
+        pause=PAUSE_SECONDS,
+        away=AWAY_SECONDS,
+        nodes=2,
+        reach=0,
+        when_up=False,
     ):
         self._folder, self._seed, self._deck, self._nodes, self._reach = folder, seed, deck, nodes, reach
+        self._when_up = when_up
         self._pause, self._away = pause, away
         self._size = {"endless": endless, "spark": spark}
         self._bounded, self._judged = [], {"lost": 0, "doubled": 0, "rows": 0}
@@ -44,7 +56,7 @@ class ControlChaos:
             self._watcher.start()
             self._nemesis = ControlNemesis(
                 self.cluster, self._watcher, seed=self._seed, deck=self._deck, pause=self._pause, away=self._away,
-                reach=self._reach,
+                reach=self._reach, when_up=self._when_up,
             )  # fmt: skip
             self._nemesis.deal(seconds, between=between, meanwhile=self._keep_bounded)
             problems = self._end()
@@ -122,9 +134,14 @@ class ControlChaos:
         found = []
         for event in failures(self.cluster.metadata):
             at = event.time.timestamp()
-            if "fell silent" in event.cause and not any(begin <= at <= end for begin, end, _ in self._nemesis.troubled):
+            if "fell silent" in event.cause and not self._is_excused(event, at):
                 found.append(f"{event.time}: {event.cause}; {self._before(event, at)}")
         return found
+
+    def _is_excused(self, event, at):
+        """Whether that very node was paused or lost with its machine, or the database away for all."""
+        names = ("database", self.cluster.node(event.cause.split()[1]).name)
+        return any(begin <= at <= end for begin, end, name in self._nemesis.troubled if name in names)
 
     def _before(self, event, at):
         """What was done to the node in the half minute before it was swept, and when it was there again."""
@@ -156,6 +173,7 @@ class ControlChaos:
             **self._judged,
             "stale": self._stale(),
             "longest ownerless seconds": round(self._watcher.ownerless, 1),
+            "ownerless longest": self._watcher.longest,
             "ownerless after 60 s": int(self._watcher.ownerless > _MOST_OWNERLESS),
             "take-over seconds": _times(self._watcher.takeovers),
             "adoption seconds": _times(self._watcher.adoptions),
@@ -195,6 +213,7 @@ def main():
     asked.add_argument("--driver-pauses", type=int, help="else half of them are of drivers")
     asked.add_argument("--reach", type=int, default=25, help="times that a process is killed at each of N1 to N10")
     asked.add_argument("--nodes", type=int, default=3)
+    asked.add_argument("--when-up", action="store_true", help="kill no node process again before it has registered")
     asked.add_argument("--jobs", type=int, default=9)
     asked.add_argument("--spark", type=int, default=2)
     asked.add_argument("--keep", type=Path, help="where everything is kept")
@@ -217,7 +236,7 @@ def main():
         folder.chmod(0o755)
         chaos = ControlChaos(
             folder, seed=chosen.seed, deck=deck, endless=chosen.jobs, spark=chosen.spark, nodes=chosen.nodes,
-            reach=chosen.reach,
+            reach=chosen.reach, when_up=chosen.when_up,
         )  # fmt: skip
         table = chaos.run(chosen.minutes * 60)
     print(json.dumps(table, indent=2), flush=True)

@@ -38,7 +38,7 @@ class Watcher:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.problems, self.takeovers, self.adoptions = [], [], []
-        self.ownerless = 0.0
+        self.ownerless, self.longest = 0.0, ""
         self.waiting = {}
         """Runs whose next epoch is waited for: since when, the token they had, and where the time goes."""
         self.lock = threading.Lock()
@@ -91,10 +91,15 @@ class Watcher:
         is_owned = row.status in FINAL or (row.status in OWNED and token == row.token and is_live)
         sight.ownerless_since = None if is_owned else sight.ownerless_since or now
         if sight.ownerless_since is not None:
-            self.ownerless = max(self.ownerless, now - sight.ownerless_since)
+            self._note_ownerless(row, now - sight.ownerless_since)
         if _epoch(row) > sight.epoch:
             self._went_on(row.execution_id, now)
         sight.token, sight.epoch = max(sight.token, row.token), _epoch(row)
+
+    def _note_ownerless(self, row, seconds):
+        if seconds > self.ownerless:
+            self.ownerless = seconds
+            self.longest = f"{row.job_name}, {row.status} of {row.node_id}, token {row.token}, at {time.strftime('%X')}"
 
     def _went_on(self, run, now):
         with self.lock:
