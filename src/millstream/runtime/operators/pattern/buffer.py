@@ -12,7 +12,7 @@ from typing import Any
 Row = tuple[Any, ...]
 
 
-class Event:
+class HeldEvent:
     """One row: its number within the key, its time, its values, and what is known about it without any match."""
 
     __slots__ = ("bits", "cells", "number", "record", "row", "time")
@@ -28,7 +28,7 @@ class BufferNode:
 
     __slots__ = ("before", "event", "folds", "stage")
 
-    def __init__(self, stage: int, event: Event, before: BufferNode | None, folds: tuple[Any, ...] = ()) -> None:
+    def __init__(self, stage: int, event: HeldEvent, before: BufferNode | None, folds: tuple[Any, ...] = ()) -> None:
         self.stage, self.event, self.before, self.folds = stage, event, before, folds
 
 
@@ -37,7 +37,7 @@ class PartialMatch:
 
     __slots__ = ("node", "start", "state")
 
-    def __init__(self, state: Any, node: BufferNode, start: Event) -> None:
+    def __init__(self, state: Any, node: BufferNode, start: HeldEvent) -> None:
         self.state, self.node, self.start = state, node, start
 
 
@@ -86,9 +86,9 @@ def settled(saved: Saved, successors: Mapping[int, int]) -> Saved:
     return events, nodes, [*((successors.get(state, state), place) for state, place in runs), *owed]
 
 
-def rows_of(tail: BufferNode, stages: int) -> list[list[Event]]:
+def rows_of(tail: BufferNode, stages: int) -> list[list[HeldEvent]]:
     """The rows of a match by stage, in their order."""
-    taken: list[list[Event]] = [[] for _ in range(stages)]
+    taken: list[list[HeldEvent]] = [[] for _ in range(stages)]
     node: BufferNode | None = tail
     while node is not None:
         taken[node.stage].append(node.event)
@@ -98,7 +98,7 @@ def rows_of(tail: BufferNode, stages: int) -> list[list[Event]]:
     return taken
 
 
-def first_of(tail: BufferNode) -> Event:
+def first_of(tail: BufferNode) -> HeldEvent:
     """The first row of a chain."""
     node = tail
     while node.before is not None:

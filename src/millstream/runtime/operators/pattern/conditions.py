@@ -29,11 +29,11 @@ from millstream.model.schema import Schema
 from millstream.records.codecs import batch_to_rows
 from millstream.runtime.bad_records import USER_PROBLEMS, failure
 from millstream.runtime.expressions import Projection, evaluated
-from millstream.runtime.operators.pattern.buffer import BufferNode, Event
+from millstream.runtime.operators.pattern.buffer import BufferNode, HeldEvent
 from millstream.runtime.operators.pattern.context import MatchContext, record_of
 from millstream.runtime.operators.pattern.folds import StageFold, is_kept, value_of
 
-Call = Callable[[BufferNode | None, Event], bool]
+Call = Callable[[BufferNode | None, HeldEvent], bool]
 Refuse = Callable[[dict[str, Any], Exception], None]
 """Takes a row that cannot be judged, and why."""
 ALWAYS = 1
@@ -62,7 +62,7 @@ class Test:
         self.sources = () if call is None else sources
         """What the call does, as sources that must all be true; `None` where it does something else."""
 
-    def holds(self, node: BufferNode | None, event: Event) -> bool:
+    def holds(self, node: BufferNode | None, event: HeldEvent) -> bool:
         """Try a row behind a chain."""
         return bool(event.bits & self.mask) and (self.call is None or self.call(node, event))
 
@@ -157,7 +157,7 @@ class PatternConditions:
         names, stages, step = self._rows.names, self._stages, self._step
         takes_context = takes_two(function)
 
-        def call(node: BufferNode | None, event: Event) -> bool:
+        def call(node: BufferNode | None, event: HeldEvent) -> bool:
             record = record_of(event, names)
             try:
                 if takes_context:
@@ -186,7 +186,7 @@ class PatternConditions:
         made: Call = eval(f"lambda node, event: {text} is True", scope)
         step, names = self._step, self._rows.names
 
-        def call(node: BufferNode | None, event: Event) -> bool:
+        def call(node: BufferNode | None, event: HeldEvent) -> bool:
             try:
                 return made(node, event)
             except (ArithmeticError, TypeError) as problem:
@@ -205,7 +205,7 @@ class PatternConditions:
         """Where a reference stands among the running aggregates."""
         return self._fold_places[reference.name]
 
-    def folded(self, before: BufferNode | None, stage: int, event: Event) -> tuple[Any, ...]:
+    def folded(self, before: BufferNode | None, stage: int, event: HeldEvent) -> tuple[Any, ...]:
         """The running aggregates of a chain with one more row."""
         held = self._initial if before is None else before.folds
         if stage not in self._folded:
@@ -272,7 +272,7 @@ def _all(calls: list[Call]) -> Call:
 
 
 def _joined(tests: Sequence[tuple[str, Test]]) -> Call:
-    def call(node: BufferNode | None, event: Event) -> bool:
+    def call(node: BufferNode | None, event: HeldEvent) -> bool:
         held = tests[0][1].holds(node, event)
         for join, test in itertools.islice(tests, 1, None):
             if (join == "and") == held:

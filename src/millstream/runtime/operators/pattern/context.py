@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import InvalidStep
-from millstream.runtime.operators.pattern.buffer import BufferNode, Event
+from millstream.runtime.operators.pattern.buffer import BufferNode, HeldEvent
 
 
 class MatchContext:
@@ -15,7 +15,12 @@ class MatchContext:
     __slots__ = ("_names", "_node", "_stages", "processing_time", "timestamp")
 
     def __init__(
-        self, node: BufferNode | None, event: Event, stages: dict[str, int], names: Sequence[str], processing_time: int
+        self,
+        node: BufferNode | None,
+        event: HeldEvent,
+        stages: dict[str, int],
+        names: Sequence[str],
+        processing_time: int,
     ) -> None:
         self._node, self._stages, self._names = node, stages, names
         self.timestamp = event.time
@@ -36,7 +41,7 @@ class MatchContext:
         return records[::-1]
 
 
-def record_of(event: Event, names: Sequence[str]) -> dict[str, Any]:
+def record_of(event: HeldEvent, names: Sequence[str]) -> dict[str, Any]:
     """A row as a dict, made once."""
     if event.record is None:
         event.record = dict(zip(names, event.row, strict=True))

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from millstream.graph.patterns.match_expression import NAVIGATION, Reference
 from millstream.runtime.operators.aggregate.accumulate import decimal_mean
-from millstream.runtime.operators.pattern.buffer import BufferNode, Event, Row
+from millstream.runtime.operators.pattern.buffer import BufferNode, HeldEvent, Row
 
 _EXACT = decimal.Context(prec=76)
-Value = Callable[[BufferNode | None, Event], Any]
+Value = Callable[[BufferNode | None, HeldEvent], Any]
 """What a reference gives for a chain and the row under test."""
 
 
@@ -83,7 +83,7 @@ def value_of(
 
 
 def _folded(place: int, fold: StageFold, *, is_own: bool) -> Value:
-    def value(node: BufferNode | None, event: Event) -> Any:
+    def value(node: BufferNode | None, event: HeldEvent) -> Any:
         held = fold.initial if node is None else node.folds[place]
         return fold.result(fold.added(held, event.row) if is_own else held)
 
@@ -91,7 +91,7 @@ def _folded(place: int, fold: StageFold, *, is_own: bool) -> Value:
 
 
 def _last(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
-    def value(node: BufferNode | None, event: Event) -> Any:
+    def value(node: BufferNode | None, event: HeldEvent) -> Any:
         missing = offset
         if is_own:
             if missing == 0:
@@ -109,7 +109,7 @@ def _last(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
 
 
 def _first(stage: int, column: int, offset: int, *, is_own: bool) -> Value:
-    def value(node: BufferNode | None, event: Event) -> Any:
+    def value(node: BufferNode | None, event: HeldEvent) -> Any:
         taken = []
         while node is not None:
             if node.stage == stage:

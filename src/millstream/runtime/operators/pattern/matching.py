@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from millstream.model.schema import Schema
 from millstream.model.time import MAX_TIME
 from millstream.runtime.operators.pattern import chains
-from millstream.runtime.operators.pattern.buffer import BufferNode, Event, Row, Saved, rows_of, settled
+from millstream.runtime.operators.pattern.buffer import BufferNode, HeldEvent, Row, Saved, rows_of, settled
 from millstream.runtime.operators.pattern.chains import Known, RowEvent
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.linear import is_linear, linear_run
@@ -93,7 +93,7 @@ class GeneralMatcher:
         number, start_mask = matcher.next_number(), self._program.start_mask
         for _, time, row, bits, cells in events:
             if matcher.runs or bits & start_mask:
-                matcher.feed(Event(number, time, row, bits, cells))
+                matcher.feed(HeldEvent(number, time, row, bits, cells))
             number += 1
         matcher.expire(until)
         if until >= MAX_TIME:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from millstream.runtime.operators.pattern.buffer import (
     WHOLE,
     BufferNode,
-    Event,
+    HeldEvent,
     PartialMatch,
     Saved,
     first_of,
@@ -42,7 +42,7 @@ class Matcher:
     def load(self, saved: Saved) -> None:
         """Go on with what `save` gave."""
         program, fold = self._program, self._program.conditions.folded
-        events = [Event(number, time, row) for number, time, row in saved[0]]
+        events = [HeldEvent(number, time, row) for number, time, row in saved[0]]
         nodes: list[BufferNode] = []
         for stage, event, before in saved[1]:
             previous = None if before < 0 else nodes[before]
@@ -91,7 +91,7 @@ class Matcher:
                     self._timed_out(run.node, due)
             self._release(due)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: HeldEvent) -> None:
         """Try a row on every partial match, and as the first row of a new one."""
         if self._program.has_deadlines:
             self.expire(event.time)
@@ -115,7 +115,7 @@ class Matcher:
         if self._done:
             self._release(event.time)
 
-    def _begin(self, event: Event, kept: list[PartialMatch]) -> None:
+    def _begin(self, event: HeldEvent, kept: list[PartialMatch]) -> None:
         start = self._program.start
         if start.choices is None:
             self._branch(start, None, event, event, kept)
@@ -126,7 +126,7 @@ class Matcher:
                 return
 
     def _branch(
-        self, state: MatchState, node: BufferNode | None, start: Event, event: Event, kept: list[PartialMatch]
+        self, state: MatchState, node: BufferNode | None, start: HeldEvent, event: HeldEvent, kept: list[PartialMatch]
     ) -> None:
         """Everything that may become of a partial match with one more row."""
         outcome = _Outcome(node, event, self._program.waits)
@@ -141,7 +141,7 @@ class Matcher:
         kept += [PartialMatch(stay, node, start) for stay in outcome.stays]
 
     def _take(
-        self, take: Take, before: BufferNode | None, start: Event, event: Event, kept: list[PartialMatch]
+        self, take: Take, before: BufferNode | None, start: HeldEvent, event: HeldEvent, kept: list[PartialMatch]
     ) -> None:
         conditions = self._program.conditions
         folds = conditions.folded(before, take.stage, event) if conditions.folds else ()
@@ -151,7 +151,7 @@ class Matcher:
         if not take.target.is_final:
             kept.append(PartialMatch(take.target, node, start))
 
-    def _whole(self, start: Event, node: BufferNode, time: int) -> None:
+    def _whole(self, start: HeldEvent, node: BufferNode, time: int) -> None:
         if self._program.pattern.skip == "no_skip":
             self._found(node, time)
         else:
@@ -194,7 +194,7 @@ class _Outcome:
 
     __slots__ = ("_event", "_node", "_seen", "_waits", "is_whole", "stays", "takes")
 
-    def __init__(self, node: BufferNode | None, event: Event, waits: Waits) -> None:
+    def __init__(self, node: BufferNode | None, event: HeldEvent, waits: Waits) -> None:
         self._node, self._event, self._waits = node, event, waits
         self._seen: set[int] = set()
         self.takes: list[Take] = []

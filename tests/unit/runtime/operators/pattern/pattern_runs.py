@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import millstream as ms
 from millstream.model.schema import schema_of
-from millstream.runtime.operators.pattern.buffer import Event
+from millstream.runtime.operators.pattern.buffer import HeldEvent
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.linear import is_linear
 from millstream.runtime.operators.pattern.matching import LinearMatcher
@@ -54,7 +54,7 @@ def match(pattern, text, *, cuts=(), until=None, schema=ROWS):
     bits, cells = examined(program, rows, schema)
     current = matcher()
     for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
-        current.feed(Event(place, row[-1], row, known, values))
+        current.feed(HeldEvent(place, row[-1], row, known, values))
         if place in cuts:
             saved = current.save()
             current = matcher()

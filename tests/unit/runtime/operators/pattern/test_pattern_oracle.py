@@ -11,7 +11,7 @@ from pattern_runs import examined
 from millstream.graph.patterns.pattern import PatternSpec
 from millstream.graph.patterns.stage import Clause, Condition, Stage
 from millstream.model.schema import schema_of
-from millstream.runtime.operators.pattern.buffer import Event
+from millstream.runtime.operators.pattern.buffer import HeldEvent
 from millstream.runtime.operators.pattern.compile import Program
 from millstream.runtime.operators.pattern.linear import is_linear
 from millstream.runtime.operators.pattern.matching import GeneralMatcher, LinearMatcher
@@ -199,7 +199,7 @@ def run(pattern, rows, cuts, time_cuts=()):
     for place, (row, known, values) in enumerate(zip(rows, bits, cells, strict=True)):
         if place in time_cuts:
             matcher.expire(row[1] - 1)
-        matcher.feed(Event(place, row[1], row, known, values))
+        matcher.feed(HeldEvent(place, row[1], row, known, values))
         if place in cuts:
             saved, matcher = matcher.save(), Matcher(program, collect(found), collect(expired))
             if saved is not None:
