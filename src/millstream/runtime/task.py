@@ -26,7 +26,7 @@ from millstream.runtime.conflation import Part, newest_rows
 from millstream.runtime.exchange.cells import AFTER, BEFORE, DRIVER, PLAN_PORT, Cell, Outbox
 from millstream.runtime.exchange.gate import InputGate
 from millstream.runtime.messages import PlanCell, RunIdentity, TaskInput, TaskReport
-from millstream.runtime.operators.contract import Emit, EpochWork
+from millstream.runtime.operators.contract import Emit, EpochWork, WorkIdentity
 from millstream.runtime.program import LevelProgram
 from millstream.runtime.replays import REPLAY, Replays, is_replay_port
 from millstream.runtime.row_flow import RowFlow
@@ -210,7 +210,13 @@ class LevelTask:
             subtask=self._report.task,
             state_bytes=self._program.deployment.memory.state_bytes,
             params=self._program.deployment.params,
+            identity=self._identity,
         )
+
+    @property
+    def _identity(self) -> WorkIdentity:
+        job, run = self._program.deployment.name, self._run
+        return WorkIdentity(job, run.lineage, run.token, self._plan.epoch, self._report.attempt)
 
     def _finish(self) -> Iterator[Cell]:
         """Close senders and writers; the last cells are the plan for the next level and the report."""

@@ -20,6 +20,17 @@ Emit = Callable[[str, Batch, int], None]
 """Takes an output name, rows and the phase they belong to."""
 
 
+class WorkIdentity(NamedTuple):
+    """For whom, and how often, a keyed step does an epoch."""
+
+    job: str = ""
+    lineage: str = ""
+    token: int = 0
+    epoch: int = 0
+    attempt: int = 0
+    """How often the engine had tried the task before."""
+
+
 class EpochWork(NamedTuple):
     """What one keyed step has to do in one epoch in one subtask: rows, times, its state, and where results go."""
 
@@ -39,6 +50,7 @@ class EpochWork(NamedTuple):
     """How much decoded state to hold at once."""
     params: Mapping[str, Any] = MappingProxyType({})
     """What the run was given."""
+    identity: WorkIdentity = WorkIdentity()
 
 
 class KeyedOperator(Protocol):
