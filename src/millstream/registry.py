@@ -28,7 +28,7 @@ _OURS: dict[Group, dict[str, str]] = {
         "spark": "millstream.driver.engine:ENGINE",
     },
     "connectors": {name: f"millstream.connectors.{name}.spec:DECLARATION" for name in _CONNECTORS},
-    "operations": {},
+    "operations": {"agent": "millstream.agents.operation:RunAgent"},
 }
 
 

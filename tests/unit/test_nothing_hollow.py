@@ -25,6 +25,7 @@ FOR_TESTS_OF_USERS = "public API: `millstream.testing`"
 TO_COME = "for the connectors to come; the guarantees they serve are decided already"
 
 UNUSED = {
+    "millstream.agents.decorators:action": DOCUMENTED,
     "millstream.api.functions.context:FunctionContext": FOR_USERS,
     "millstream.api.functions.combining_state:AggregatingState": FOR_USERS,
     "millstream.api.functions.state:ListState": FOR_USERS,

@@ -40,6 +40,12 @@ def process(stream: DataStream, step: WrittenStep) -> DataStream:
     return windows.windowed(keyed, step).process(step.text(), **step.given("schema", "outputs", "id", "uid"))
 
 
+def agent(stream: DataStream, step: WrittenStep) -> DataStream:
+    """`agent: module:Class`."""
+    given = {"schema": step.needed("schema"), **step.given("id", "uid"), **step.on_error()}
+    return stream.key_by(*keys(step)).agent(step.text(), **given)
+
+
 def pattern(stream: DataStream, step: WrittenStep) -> DataStream:
     """`pattern: [stages]`, by key or over all rows."""
     rows = stream.key_by(*keys(step)) if "key_by" in step.options else stream

@@ -85,6 +85,7 @@ KINDS: dict[str, StepKind] = {
     "union": StepKind(_union, ("id", "inputs")),
     "aggregate": StepKind(_single(keyed_steps.aggregate), (*_KEYED, "emit", "pane")),
     "reduce": StepKind(_single(keyed_steps.reduce), _KEYED),
+    "agent": StepKind(_single(keyed_steps.agent), (*_ANY, "uid", "key_by", "schema", "on_error")),
     "process": StepKind(_single(keyed_steps.process), (*_KEYED, "schema", "outputs", "on_error")),
     "patterns": StepKind(_paired(paired_steps.patterns), (*_ANY, "uid", "key_by", "on_update", "order_by")),
     "pattern": StepKind(_single(keyed_steps.pattern), ("id", "uid", "input", "rebalance", "key_by", *patterns.OPTIONS)),

@@ -13,7 +13,7 @@ from millstream.api.streams.connected import ConnectedStreams
 from millstream.api.streams.join import join_operation
 from millstream.api.streams.kept import KeptRows
 from millstream.api.streams.matched import PatternStream, ordered
-from millstream.api.streams.processing import process_operation
+from millstream.api.streams.processing import agent_operation, process_operation
 from millstream.api.streams.windowed import WindowedStream, window_options
 from millstream.api.values.error_policy import OnErrorLike
 from millstream.api.values.pattern import Pattern
@@ -85,6 +85,27 @@ class KeyedStream(KeptRows):
     ) -> DataStream:
         """Run a process function with state and timers; `outputs` declares side outputs by name and schema."""
         operation = process_operation(function, schema, outputs, on_error, id or self._label("process"))
+        return self._then(operation, id, uid, on_error=on_error)
+
+    def agent(
+        self,
+        agent: Any,
+        *,
+        schema: SchemaLike,
+        on_error: OnErrorLike = "fail",
+        id: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """Run an agent: each row is an input of its key, and the rows of `schema` are what its actions send out.
+
+        Args:
+            agent: a `millstream.agents.Agent`, its class, or `module:Class`.
+            schema: the columns of its outputs.
+            on_error: what becomes of an input one of whose actions raises.
+            id: names the memory of its keys.
+            uid: names the memory, if the step was called otherwise when it was written.
+        """
+        operation = agent_operation(agent, schema, on_error, id or self._label("agent"))
         return self._then(operation, id, uid, on_error=on_error)
 
     def window(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millstream import registry
 from millstream.api.functions.broadcast import BroadcastFunction
 from millstream.api.functions.process import CoProcessFunction, ProcessFunction
 from millstream.api.functions.window import WindowFunction
@@ -12,9 +13,10 @@ from millstream.api.streams.signatures import output_schema, side_outputs
 from millstream.api.values.error_policy import OnErrorLike, policy
 from millstream.errors import InvalidStep
 from millstream.graph.function import FunctionRef, function_ref
+from millstream.graph.operation import Operation
 from millstream.graph.operations.process import CoProcess, Process
 from millstream.graph.step import StepInput
-from millstream.model.schema import SchemaLike
+from millstream.model.schema import SchemaLike, schema_of
 
 TwoInputFunction = CoProcessFunction | BroadcastFunction
 
@@ -38,6 +40,18 @@ def process_operation(
         outputs=side_outputs(outputs or {}, label),
         on_error=policy(on_error, label),
     )
+
+
+def agent_operation(agent: Any, schema: SchemaLike, on_error: OnErrorLike, label: str) -> Operation:
+    """The step of an agent, whose operation stands above this layer and needs libraries that other jobs do not."""
+    try:
+        operation = registry.find("operations", "agent")
+    except ModuleNotFoundError as problem:
+        msg = "agents need libraries that are not installed"
+        hint = "pip install 'millstream[agents]'"
+        raise InvalidStep(msg, code="AGENT-003", step=label, found=str(problem), hint=hint) from problem
+    made: Operation = operation.of(agent, schema_of(schema), policy(on_error, label), label)
+    return made
 
 
 def co_process_operation(

@@ -1,0 +1,1 @@
+"""Events of agents, and the values that they may hold."""

@@ -1,0 +1,1 @@
+"""What an agent remembers of a key, and of a run."""

@@ -1,0 +1,1 @@
+"""From an agent to its plan: actions by the events they listen to."""

@@ -1,0 +1,1 @@
+"""Runs: all work that one input causes, action by action, until nothing is left."""
