@@ -111,6 +111,18 @@ def test_a_number_that_is_committed_late_is_not_passed_over(both, run):
     assert [number for _, number in heard] == ["1", "2", "3", "4", "5"]
 
 
+@pytest.mark.parametrize("last", [None, 1])
+def test_a_stream_that_begins_before_a_smaller_number_is_committed_tells_it(both, run, last):
+    if both.is_sqlite:
+        pytest.skip("its writers take turns")
+    with contextlib.ExitStack() as slow:
+        act = slow.enter_context(acting(both))
+        act.connection.execute(insert(run_event).values(**event(run, 2, 2)))
+        write(both, event(run, 3, 3))
+        heard = listen(both, 2, slow.close, last=last)
+    assert [number for _, number in heard][-2:] == ["2", "3"]
+
+
 def test_a_number_that_never_comes_is_given_up(both, run):
     heard = listen(both, 1, lambda: write(both, event(run, 2, 7)))
     assert heard == [("snapshot", "1"), ("run_state", "7")]

@@ -14,7 +14,7 @@ from millstream.control.nodes.registration import nodes
 from millstream.server.routes.nodes import NodeShown
 from millstream.server.routes.showing import shown_summary
 from millstream.server.service import Service
-from millstream.server.streams.hub import Hub, newest_event
+from millstream.server.streams.hub import Hub, settled_event
 from millstream.server.streams.topics import Announced, told_of
 
 _LOOK_SECONDS = 0.5
@@ -52,7 +52,7 @@ async def feed(
 
 def _missed(service: Service, topics: frozenset[str], last: int | None) -> tuple[list[Announced], int]:
     with reading(service.metadata) as act:
-        newest = newest_event(act.connection)
+        newest = settled_event(act, is_sqlite=service.metadata.is_sqlite)
         if last is None or last > newest:
             return [_snapshot(act, topics, newest)], newest
         found = select(run_event).where(run_event.c.id > last, run_event.c.id <= newest)

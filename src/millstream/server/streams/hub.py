@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, func, select
 from starlette.concurrency import run_in_threadpool
 
-from millstream.control.act import reading
+from millstream.control.act import Act, reading
 from millstream.control.metadata.tables.runs import run_event
 from millstream.server.limits import StreamCounts
 from millstream.server.service import Service
@@ -120,7 +121,7 @@ class Hub:
 
     def _newest(self) -> int:
         with reading(self._service.metadata) as act:
-            return newest_event(act.connection)
+            return settled_event(act, is_sqlite=self._service.metadata.is_sqlite)
 
     def _read(self, position: int) -> list[Row[Any]]:
         with reading(self._service.metadata) as act:
@@ -147,7 +148,23 @@ class Hub:
         return now - self._gap_since >= _GAP_SECONDS
 
 
-def newest_event(connection: Any) -> int:
-    """The number of the newest event."""
-    newest: int = connection.execute(select(func.coalesce(func.max(run_event.c.id), 0))).scalar_one()
-    return newest
+def settled_event(act: Act, *, is_sqlite: bool) -> int:
+    """The newest event before which nothing is still to come.
+
+    PostgreSQL gives numbers out before they are committed: behind one that is missing, only what is older than the time that
+    is waited for such a number counts.
+    """
+    newest: int = act.connection.execute(select(func.coalesce(func.max(run_event.c.id), 0))).scalar_one()
+    if is_sqlite:
+        return newest
+    young = run_event.c.time > act.now - dt.timedelta(seconds=_GAP_SECONDS)
+    recent = list(act.connection.execute(select(run_event.c.id).where(young).order_by(run_event.c.id)).scalars())
+    if not recent:
+        return newest
+    before = select(func.coalesce(func.max(run_event.c.id), 0)).where(run_event.c.id < recent[0])
+    last: int = act.connection.execute(before).scalar_one()
+    for number in recent:
+        if number != last + 1:
+            break
+        last = number
+    return last
