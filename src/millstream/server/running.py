@@ -98,6 +98,7 @@ def _service(
         has_tls=options.tls_certificate is not None or bool(options.proxies),
         proxies=networks_of(options.proxies),
         signing_key=keys.derived("cursors"),
+        reach=reach_of(known, metadata),
         channel=ChannelCalls(metadata),
         stored=StoredCalls(metadata),
         wake=plane.wake,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from millstream.contract.reach import Reach
 from millstream.control.artifacts.store import ArtifactStore
 from millstream.control.dispatcher.planned import DefinitionPlanner
 from millstream.control.metadata.database import Metadata, utc_now
@@ -60,6 +61,9 @@ class StoredChannel(Protocol):
         ...
 
 
+_NOTHING_SAID = Reach()
+
+
 def _nobody_waits() -> None:
     """Nothing here carries anything out."""
 
@@ -80,6 +84,8 @@ class Service:
     """The proxies that are believed when they say who asked them."""
     wake: Callable[[], None] = _nobody_waits
     """Called when something was started or asked for: who carries it out here need not wait for the next round."""
+    reach: Reach = _NOTHING_SAID
+    """What jobs that are data may reach, and looks at connectors."""
     channel: NodeChannel | None = None
     stored: StoredChannel | None = None
     keys: KeyRing | None = None

@@ -1,5 +1,6 @@
 """Connectors over HTTP: what there is, what a form needs of one, and first looks in processes of their own."""
 
+import functools
 import http.server
 import json
 import threading
@@ -9,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.unit.server.world import bearer, tokens_of, whole_service
 
+from millstream.contract.reach import Reach
 from millstream.control.dispatcher import trying
 from millstream.control.dispatcher.planning import planned_apart
 from millstream.registry import names
@@ -26,7 +28,9 @@ def tokens(metadata):
 @pytest.fixture
 def editor(metadata, tmp_path, tokens):
     limits = Limits(requests_per_second=1000, burst=1000)
-    service = whole_service(metadata, tmp_path, planner=planned_apart, limits=limits)
+    reach = Reach(private=True, closed=(str(tmp_path / "own"),))
+    planner = functools.partial(planned_apart, reach=reach)
+    service = whole_service(metadata, tmp_path, planner=planner, limits=limits, reach=reach)
     with TestClient(create_app(service), raise_server_exceptions=False) as client:
         client.headers.update(bearer(tokens["editor"]))
         yield client
@@ -67,6 +71,19 @@ def test_what_a_form_hides(editor):
 def test_a_connector_that_is_not_there(editor):
     for answer in (editor.get("/v1/connectors/nothing"), look(editor, "nothing", options={})):
         assert (answer.status_code, answer.json()["code"]) == (422, "CONN-001")
+
+
+@pytest.mark.parametrize("place", ["{own}", "${{secret:PLACE}}"])
+def test_files_of_the_service_are_not_looked_at(editor, tmp_path, place):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "admin.token").write_text(CANARY)
+    editor.put("/v1/secrets/PLACE", json={"value": str(own)})
+    for role in ("source", "sink"):
+        options = {"path": place.format(own=own), "format": "csv"}
+        answer = look(editor, "files", role=role, options=options, schema="told string")
+        assert (answer.status_code, answer.json()["code"]) == (422, "CTL-131")
+        assert CANARY not in answer.text
 
 
 def test_the_first_rows(editor, tmp_path):

@@ -11,6 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from millstream.contract.reach import Reach
 from millstream.control.dispatcher.planning import refusal_of
 from millstream.control.drivers.launch import clean_environment
 from millstream.errors import ExternalFailure
@@ -21,15 +24,16 @@ _START_SECONDS = 15.0
 
 
 def looked_apart(
-    definition: dict[str, Any], step: str, *, rows: int, seconds: float, secrets: Mapping[str, str]
+    definition: dict[str, Any], step: str, *, rows: int, seconds: float, secrets: Mapping[str, str], reach: Reach
 ) -> dict[str, Any]:
-    """What a source or sink of a definition shows.
+    """What a source or sink of a definition shows, within its reach: also where a secret says what it names.
 
     Raises:
         MillstreamError: what is wrong, as the connector said it.
         ExternalFailure: (CTL-059) it did not come to an end, or broke off.
     """
     told = {"definition": definition, "step": step, "rows": rows, "seconds": seconds, "secrets": dict(secrets)}
+    told["reach"] = msgspec.to_builtins(reach)
     child = subprocess.Popen(
         # Safe path: modules are not looked for in the working directory of the server.
         [sys.executable, "-P", "-m", _MODULE],

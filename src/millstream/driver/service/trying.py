@@ -15,11 +15,17 @@ import resource
 import sys
 from typing import Any
 
+import msgspec
+
+from millstream.api.jobfile.target import model_of
+from millstream.contract.reach import Reach
 from millstream.driver.service.failure import error_facts
 from millstream.driver.service.loading import confine_functions, job_of
 from millstream.driver.service.mask import Mask
+from millstream.driver.service.reach import check_reach, confine_reach
 from millstream.inspect.connectors.trying import SinkLook, try_step
 from millstream.model.secret import hold_secrets
+from millstream.plan.compile import compile_job
 
 _CPU_SECONDS = 60
 _LONGEST_TEXT = 1000
@@ -48,7 +54,10 @@ def looked_at(asked: dict[str, Any]) -> dict[str, Any]:
     confine_functions(asked["definition"], None)
     if asked["secrets"]:
         hold_secrets(asked["secrets"])
+    reach = msgspec.convert(asked["reach"], Reach)
+    confine_reach(asked["definition"], reach)
     job = job_of(asked["definition"], None)
+    check_reach(asked["definition"], compile_job(model_of(job, None)).stream, reach)
     seen = try_step(job, asked["step"], limit=asked["rows"], seconds=asked["seconds"])
     if isinstance(seen, SinkLook):
         return {"found": seen.found or [], "is_looked_at": seen.found is not None}

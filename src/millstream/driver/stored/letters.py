@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from millstream.contract.sink import Removed
 from millstream.contract.stored_questions import LetterFilter, LettersWanted
-from millstream.driver.service.loading import confine_functions, job_of
+from millstream.driver.service.loading import confine_functions, job_of, options_of, planned
 from millstream.driver.service.mask import Mask
 from millstream.driver.stored.shown import fitting, plain
 from millstream.errors import InvalidStep, MillstreamError
@@ -40,6 +40,8 @@ def about_letters(wanted: LettersWanted) -> dict[str, Any]:
     confine_functions(spec.definition, spec.code)
     hold_secrets(wanted.secrets)
     mask.learn(wanted.secrets.values())
+    # As a run of it is: its sinks are read and purged here, and a secret may say where they are.
+    planned(spec, options_of(spec))
     with open_view(spec.checkpoint, spec.manifests, read_only=True) as view:
         boxes = letter_boxes(job_of(spec.definition, spec.code), view, spec.params)
         about = {"job": spec.job, "state": state_of(view)}

@@ -133,7 +133,8 @@ def test_connector(name: ConnectorName, body: LookBody, asking: Asks) -> LookSho
         with asking.acting() as act:
             asking.audit(act, "connector.test", name, after={"role": body.role, "secrets": planned.secrets})
         begun = time.monotonic()
-        seen = looked_apart(definition, _STEP, rows=body.rows, seconds=body.seconds, secrets=secrets)
+        how: dict[str, Any] = {"rows": body.rows, "seconds": body.seconds, "reach": asking.service.reach}
+        seen = looked_apart(definition, _STEP, secrets=secrets, **how)
     finally:
         _LOOKS.release()
     return LookShown(connector=name, role=body.role, took=round(time.monotonic() - begun, 3), seen=seen)
