@@ -21,6 +21,7 @@ from tests.unit.server.world import StandingClock, bearer, job_body, tokens_of, 
 
 from millstream.control.metadata import migrate
 from millstream.control.metadata.database import Metadata
+from millstream.control.refusals import UnknownName
 from millstream.server.access.gate import OPEN
 from millstream.server.app import create_app
 from millstream.server.limits import Limits
@@ -32,12 +33,16 @@ MOST_TURNS = 20
 
 
 class FakeChannel:
-    """A node that answers everything."""
+    """A node that answers everything, and knows no run that goes on."""
 
-    def progress(self, run):
-        return {"run": run}
+    def sight(self, run, seconds):
+        raise UnknownName("the run does not go on here", code="CTL-043", hint="look at what is stored of it")
 
-    graph = dump = progress
+    def pulse(self, run, after):
+        return {"epochs": [], "progress": None}
+
+    def dump(self, run):
+        return {"text": run}
 
     def metrics(self, run):
         return []
@@ -50,6 +55,13 @@ class FakeChannel:
 
     def logs(self, run):
         return ["driver.log"]
+
+
+class FakeStored:
+    """A node on whose disk nothing is stored."""
+
+    def ask(self, asked):
+        raise UnknownName("there is no checkpoint", code="CKPT-016", hint="start the job")
 
 
 class Findings:
@@ -77,7 +89,7 @@ class World:
 
     def __init__(self, metadata, folder):
         self.tokens = tokens_of(metadata)
-        self.app = create_app(whole_service(metadata, folder, limits=FAST, channel=FakeChannel()))
+        self.app = create_app(whole_service(metadata, folder, limits=FAST, channel=FakeChannel(), stored=FakeStored()))
         self.client = TestClient(self.app, raise_server_exceptions=False)
         admin = bearer(self.tokens["admin"])
         self.client.post("/v1/jobs", json=job_body(), headers=admin)

@@ -63,7 +63,7 @@ def listening(metadata, topics, wanted, *acts, channel=None, streams=1, seconds=
 
     async def one(hub, service):
         async with hub.polling():
-            stream = feed(service, hub, frozenset(topics), None)
+            stream = feed(service, hub, frozenset(topics), None, lambda: True)
             await heard(stream, ["snapshot"])
             begun.release()
             told = await heard(stream, wanted, seconds)
@@ -103,7 +103,7 @@ def test_a_node_is_asked_once_for_all_listeners_and_not_without_them(both, run):
         async with hub.polling():
             await asyncio.sleep(0.3)
             assert channel.asked == []
-            streams = [feed(service, hub, frozenset({f"run:{run}"}), None) for _ in range(5)]
+            streams = [feed(service, hub, frozenset({f"run:{run}"}), None, lambda: True) for _ in range(5)]
             found = await asyncio.gather(*(heard(each, ["progress"] * 4) for each in streams))
             for each in streams:
                 await each.aclose()
@@ -203,7 +203,7 @@ def test_resuming_tells_stored_events_exactly_although_others_are_told_too(both,
         service = service_of(both, limits=QUICK, channel=CountingChannel(run))
         hub = Hub(service)
         async with hub.polling():
-            stream = feed(service, hub, frozenset({f"run:{run}", "jobs"}), 1)
+            stream = feed(service, hub, frozenset({f"run:{run}", "jobs"}), 1, lambda: True)
             first = await heard(stream, ["run_state"] * 2)
             await heard(stream, ["progress"] * 2)
             await asyncio.get_running_loop().run_in_executor(None, write, both, event(run, 4))
