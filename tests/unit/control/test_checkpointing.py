@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from sqlalchemy import select
-from tests.unit.control.conftest import submission
+from tests.unit.control.conftest import silent_for, submission
 from tests.unit.control.fake_drivers import FakeDrivers
 from tests.unit.control.test_node import Machine
 from tests.unit.control.test_real_drivers import endless, service  # noqa: F401  (a fixture)
@@ -118,8 +118,7 @@ def test_another_process_of_the_node_adopts_it(metadata, machine, run, act):
 def test_an_owner_that_was_replaced_moves_nothing(metadata, clock, machine, run, act):
     reconciler = Reconciler(metadata)
     reconciler.round()
-    machine.forward(16)
-    reconciler.round()
+    silent_for(20, clock, reconciler)
     if metadata.is_sqlite:
         machine.forward(2)
     else:

@@ -134,7 +134,7 @@ def test_a_run_is_taken_by_the_process_that_waits_and_the_next_by_another(servic
     run = service.submit(endless(tmp_path))
     service.until(run, lambda row: row.processed_records > 0)
     assert service.driver(run) == os.getsid(first) == first
-    hello = service.node._views.live(run, {"kind": "hello"})
+    hello = service.node._node.runs()[run].live.newest("hello")
     assert (hello["warm"], hello["why"]) == (True, "it asks for what the process was started with")
     assert service.beginning(run) == ["a warm driver has taken the run: it asks for what the process was started with"]
     (folder,) = tmp_path.glob(f"node/runs/{run}.*")
