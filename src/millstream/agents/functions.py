@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from millstream.graph.function import function_ref
 from millstream.registry import load_of_user
 
 _TAKES = 2
@@ -30,11 +29,6 @@ class PythonFunction:
         if self._function is None:
             self._function = load_of_user(f"{self.module}:{self.qualname}")
         return self._function
-
-    @property
-    def is_portable(self) -> bool:
-        """Whether another process finds it by its name."""
-        return function_ref(self.as_callable()).is_importable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PythonFunction) and (self.module, self.qualname) == (other.module, other.qualname)

@@ -15,7 +15,7 @@ from millstream.graph.step import MAIN
 from millstream.graph.stream_graph import StreamNode
 from millstream.records.batch import Batch
 from millstream.records.codecs import batch_to_rows
-from millstream.runtime.bad_records import BadRecords
+from millstream.runtime.bad_records import BadRecords, UserProblem
 from millstream.runtime.operators.contract import EpochWork
 from millstream.runtime.operators.declaration import KeyedKind
 from millstream.runtime.operators.grouping import KeyRows, key_rows
@@ -65,7 +65,7 @@ class RunsOfBatch:
         self._rows = batch_to_rows(batch.rows)
         self._times = [None] * batch.num_rows if batch.times is None else batch.times.to_pylist()
         self._taken = taken_from(batch)
-        self._given: list[list[Any] | ActionFailed] = [[] for _ in self._rows]
+        self._given: list[list[Any] | UserProblem] = [[] for _ in self._rows]
 
     def go(self, pieces: list[KeyRows], *, may_fail: bool) -> None:
         """Do all of them; a run that fails leaves nothing in the memory of its key."""
@@ -83,26 +83,30 @@ class RunsOfBatch:
                 piece.entry.slots[0] = memory.encoded()
                 piece.entry.is_dirty = True
 
-    def _begin(self, place: int, key: tuple[Any, ...], memory: MemoryTree, may_fail: bool) -> AgentRun:  # noqa: FBT001 - bound by `partial`
+    def _begin(self, place: int, key: tuple[Any, ...], memory: MemoryTree, may_fail: bool) -> AgentRun | None:  # noqa: FBT001 - bound by `partial`
         row = self._rows[place]
         if may_fail:
             memory.keep()
-        return AgentRun(self._step, place, self._occurrences.of(key, row), row, self._times[place], memory)
+        try:
+            return AgentRun(self._step, place, self._occurrences.of(key, row), row, self._times[place], memory)
+        except TypeError as problem:
+            self._given[place] = problem
+            return None
 
     def _ended(self, run: AgentRun, problem: ActionFailed | None) -> None:
         if problem is not None:
             run.undo()
-        self._given[run.place] = run.outputs if problem is None else problem
+        self._given[run.place] = run.outputs if problem is None else problem.problem
 
     def hand_on(self, output: RowOutput, bad: BadRecords) -> int:
         """Give what they gave; how many went well."""
         refused = 0
         for place, given in enumerate(self._given):
-            if isinstance(given, ActionFailed):
-                refused += 1
-                bad.refuse(self._rows[place], given.problem, taken=self._taken(place))
+            if isinstance(given, list):
+                output.extend(given, [self._times[place]] * len(given))
                 continue
-            output.extend(given, [self._times[place]] * len(given))
+            refused += 1
+            bad.refuse(self._rows[place], given, taken=self._taken(place))
         return len(self._given) - refused
 
 

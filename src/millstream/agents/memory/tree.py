@@ -9,7 +9,7 @@ from millstream.agents.events.codec import decode, encode
 
 Path = str | Sequence[str]
 Segments = tuple[str, ...]
-_MISSING = object()
+MISSING = object()
 _BRANCH = "."
 _VALUES = "None, bool, int, float, str, bytes, and lists and dicts of them"
 
@@ -83,7 +83,7 @@ class MemoryTree:
         found: Any = self.root
         for name in path:
             if type(found) is not Branch or name not in found:
-                return _MISSING
+                return MISSING
             found = found[name]
         return found
 
@@ -100,11 +100,11 @@ class MemoryTree:
         """Make an object; one that is there stays, or is emptied."""
         self._change()
         above = self._above(path)
-        found = above.get(path[-1], _MISSING)
-        if not overwrite and found is not _MISSING and type(found) is not Branch:
+        found = above.get(path[-1], MISSING)
+        if not overwrite and found is not MISSING and type(found) is not Branch:
             msg = f"memory path {'.'.join(path)!r} holds a value; say overwrite=True to put an object in its place"
             raise ValueError(msg)
-        if overwrite or found is _MISSING:
+        if overwrite or found is MISSING:
             above[path[-1]] = Branch()
 
     def delete(self, path: Segments) -> bool:
@@ -126,7 +126,7 @@ class MemoryTree:
     def append(self, path: Segments, values: list[Any]) -> None:
         """Put values at the end of a list, which is made if there is none."""
         found = self.find(path)
-        if found is _MISSING:
+        if found is MISSING:
             self.set(path, list(values))
         elif type(found) is list:
             self._change()
@@ -138,7 +138,7 @@ class MemoryTree:
     def increment(self, path: Segments, by: float) -> int | float:
         """Add to a number, which is 0 if there is none."""
         found = self.find(path)
-        before = 0 if found is _MISSING else found
+        before = 0 if found is MISSING else found
         if type(before) not in {int, float}:
             msg = f"memory path {'.'.join(path)!r} holds no number to add to"
             raise ValueError(msg)
@@ -164,9 +164,6 @@ class MemoryTree:
     def encoded(self) -> bytes | None:
         """Its written form; nothing if it is empty."""
         return encode(_written(self.root)) if self.root else None
-
-
-MISSING = _MISSING
 
 
 def tree_of(content: bytes | None) -> MemoryTree:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from millstream.agents.events.codec import encode
+from millstream.agents.events.codec import checked_copy, encode
 
 _RUNS = uuid.UUID("6f1c3f0e-52b7-4f0e-9a59-4d7c1c2f6a11")
 Key = tuple[Any, ...]
@@ -51,7 +51,7 @@ class Occurrences:
 
     def of(self, key: Key, row: Any) -> Occurrence:
         """The next input of a key."""
-        content = encode(row)
+        content = encode(checked_copy(row, "the input"))
         place = hash((key, content))
         self._seen[place] += 1
         return Occurrence(self._step, key, content, self._seen[place])

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from millstream.agents.runs.run import ActionFailed, AgentRun
+from millstream.connectors.messaging.loop import loop_thread
 
 MOST_KEYS = 1000
 """Keys of a subtask whose runs go on at once."""
-Begin = Callable[[], AgentRun]
+Begin = Callable[[], AgentRun | None]
+"""Gives nothing for an input that no run can begin with."""
 Ended = Callable[[AgentRun, ActionFailed | None], None]
-_lock = threading.Lock()
-_loops: list[asyncio.AbstractEventLoop] = []
 
 
 def run_in_place(by_key: Iterable[Iterable[Begin]], ended: Ended) -> None:
     """Where no action can wait, runs are done one after the other."""
     for begins in by_key:
         for begin in begins:
-            run = begin()
-            ended(run, _to_its_end(run))
+            if (run := begin()) is not None:
+                ended(run, _to_its_end(run))
 
 
 def _to_its_end(run: AgentRun) -> ActionFailed | None:
@@ -37,24 +35,8 @@ def _to_its_end(run: AgentRun) -> ActionFailed | None:
 
 def run_together(by_key: Sequence[Iterable[Begin]], ended: Ended) -> None:
     """Runs of many keys on the loop of this process: one that waits holds nobody back but later inputs of its key."""
-    asyncio.run_coroutine_threadsafe(_all(by_key, ended), worker_loop()).result()
-
-
-def worker_loop() -> asyncio.AbstractEventLoop:
-    """One loop for each process, in a thread of its own; it lives on between epochs, so that open connections do."""
-    with _lock:
-        if not _loops or _loops[0].is_closed():
-            made: Future[asyncio.AbstractEventLoop] = Future()
-            threading.Thread(target=_serve, args=(made,), name="millstream-agents", daemon=True).start()
-            _loops[:] = [made.result()]
-        return _loops[0]
-
-
-def _serve(made: Future[asyncio.AbstractEventLoop]) -> None:
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    made.set_result(loop)
-    loop.run_forever()
+    # It lives on between epochs, so that open connections do.
+    loop_thread("agents").run(_all(by_key, ended), None)
 
 
 async def _all(by_key: Sequence[Iterable[Begin]], ended: Ended) -> None:
@@ -64,8 +46,8 @@ async def _all(by_key: Sequence[Iterable[Begin]], ended: Ended) -> None:
     async def serve() -> None:
         for begins in waiting:
             for begin in begins:
-                run = begin()
-                ended(run, await _awaited(run))
+                if (run := begin()) is not None:
+                    ended(run, await _awaited(run))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(MOST_KEYS, len(by_key))):

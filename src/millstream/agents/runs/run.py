@@ -15,12 +15,13 @@ from millstream.agents.runs.context import RunnerContext, is_output
 from millstream.agents.runs.identity import Occurrence
 from millstream.agents.runs.step import MOST_EVENTS, Called, EpochOfStep
 from millstream.agents.runs.task import ActionTask
+from millstream.runtime.bad_records import USER_PROBLEMS, UserProblem
 
 
 class ActionFailed(Exception):
     """An action raised; the cause is what it raised."""
 
-    def __init__(self, task: ActionTask, problem: Exception) -> None:
+    def __init__(self, task: ActionTask, problem: UserProblem) -> None:
         super().__init__(f"action {task.name!r} ({task.path}) failed")
         self.problem = problem
 
@@ -37,7 +38,7 @@ class AgentRun:
         self._short_term, self._sensory = memory, MemoryTree()
         self._queue: collections.deque[tuple[Called, ActionTask]] = collections.deque()
         self.outputs: list[Any] = []
-        self.events = self.unheard = 0
+        self.events = 0
         self._dispatch(None, InputEvent(row), 0)
 
     @property
@@ -66,7 +67,6 @@ class AgentRun:
             msg = f"the run of key {self.key!r} sends more than {MOST_EVENTS} events: does an action listen to what it sends?"
             raise RuntimeError(msg)
         listening = self.step.actions.by_event.get(event.type, ())
-        self.unheard += not listening
         for each in listening:
             wanted: type[Event] = each.event_class or type(event)
             # Each action has a copy of its own.
@@ -88,7 +88,7 @@ class AgentRun:
         try:
             self._check(task, task.function(task.event, context))
             context.end()
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise ActionFailed(task, problem) from problem
         finally:
             current.reset(reset)
@@ -104,7 +104,7 @@ class AgentRun:
         try:
             self._check(task, await task.function(task.event, context))
             context.end()
-        except Exception as problem:
+        except USER_PROBLEMS as problem:
             raise ActionFailed(task, problem) from problem
 
     def undo(self) -> None:

@@ -27,7 +27,6 @@ class AgentActions:
     """The actions of a plan by the events they listen to; made once per process."""
 
     def __init__(self, plan: AgentPlan) -> None:
-        self.agent = plan.agent
         called = {name: _called(each) for name, each in plan.actions.items()}
         self.by_event = {kind: [called[name] for name in names] for kind, names in plan.actions_by_event.items()}
         self.is_async = any(each.is_async for each in called.values())

@@ -1,6 +1,7 @@
 """An event loop in a thread of its own: clients of brokers are asynchronous, and readers, planners and committers are not.
 
-A process has one loop, which starts with the first client. A child of the process starts its own: threads do not survive a fork.
+A process has one loop for each purpose, which starts when it is first wanted. A child of the process starts its own: threads do
+not survive a fork.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ _CLOSING_SECONDS = 5.0
 
 
 class LoopThread:
-    """The loop of this process."""
+    """A loop of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, purpose: str) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
         self._closings: list[Callable[[], Awaitable[None]]] = []
-        self._thread = threading.Thread(target=self._serve, name="millstream-messages", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"millstream-{purpose}", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+    def run(self, work: Coroutine[Any, Any, T], seconds: float | None) -> T:
         """What a coroutine gives, waited for in this thread.
 
         Raises:
@@ -73,23 +74,24 @@ async def _awaited(close: Callable[[], Awaitable[None]]) -> None:
     await close()
 
 
-_loops: list[LoopThread] = []
+_loops: dict[str, LoopThread] = {}
 _lock = threading.Lock()
 
 
-def loop_thread() -> LoopThread:
-    """The loop of this process, started when it is first wanted."""
+def loop_thread(purpose: str = "messages") -> LoopThread:
+    """The loop of this process for a purpose: clients of brokers must not wait for code of users."""
     with _lock:
-        if not _loops or _loops[-1].process != os.getpid():
-            _loops[:] = [LoopThread()]
-        return _loops[-1]
+        known = _loops.get(purpose)
+        if known is None or known.process != os.getpid():
+            known = _loops[purpose] = LoopThread(purpose)
+        return known
 
 
 @atexit.register
 def close_loop() -> None:
-    """End the loop of this process, with all clients on it; the next client starts another."""
+    """End the loops of this process, with all clients on them; the next client starts another."""
     with _lock:
-        ended = _loops[:]
+        ended = list(_loops.values())
         _loops.clear()
     for each in ended:
         each.close()
