@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -65,4 +66,12 @@ def settings_of(given: dict[str, Any]) -> JobSettings:
         msg = "the settings of the job do not fit"
         known = ", ".join(JobSettings.__struct_fields__)
         raise InvalidStep(msg, code="CTL-020", found=str(problem), known=known, hint="correct that setting") from None
+    _check_places(settings)
     return settings
+
+
+def _check_places(settings: JobSettings) -> None:
+    for name, place in {"checkpoint": settings.checkpoint, "manifests": settings.manifests}.items():
+        if place is not None and "://" not in place and not PurePath(place).is_absolute():
+            msg = f"settings.{name} is relative, and each attempt of a run works in a folder of its own"
+            raise InvalidStep(msg, code="CTL-020", found=repr(place), known="an absolute path", hint=f"correct {name}")

@@ -72,6 +72,7 @@ def test_times_that_no_calendar_holds_are_refused_when_the_job_is_submitted(rest
         *({"min_pause": each} for each in ("x", -1, "", 10**29)),
         *({"epoch_timeout": each} for each in ("x", 0, -1)),
         *({"retained": 0}, {"retained": 10**29}, {"tolerated_failures": 10**29}, {"memory_limit": 1}, {"master": ""}),
+        *({name: place} for name in ("checkpoint", "manifests") for place in ("", "x", "../up")),
     ],
 )
 def test_settings_under_which_no_run_begins_are_refused(given):
